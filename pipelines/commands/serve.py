@@ -90,8 +90,7 @@ def serve(request: ServeRequest, console: Console) -> int:
     """Serve until Ctrl-C or SIGTERM: 0, or 1 where nothing answers any more. Raises ProserError for a model that does
     not exist, a port that is taken, or a cluster that is too small."""
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait for work must not keep others from theirs
-    from pipelines.serving.access import TOKEN, Access, read_token  # these load torch, ray and mlflow: not for --help
-    from pipelines.tracking.models import load
+    from pipelines.serving.access import TOKEN, Access, read_token  # loads starlette: not for --help
 
     several = bool(request.address) or request.least_and_most != (1, 1)
     asked = "cpu" if several and request.device == "auto" else request.device
@@ -99,31 +98,26 @@ def serve(request: ServeRequest, console: Console) -> int:
     token = read_token(request.token_file, os.environ.pop(TOKEN, None))
     if not request.address:
         check_port(request.port, request.host)
-    uri = request.model if request.model.startswith("models:") else str(Path(request.model).absolute())
-    model = load(uri)  # its errors belong here, not in the log of a replica
-    if model.version is not None and not request.reload_pause:
-        uri = f"models:/{model.version.name}/{model.version.number}"  # whatever the alias means later
-    title, classes = model.title, len(model.classifier.class_names)
-    del model  # what serves loads its own
     access = Access(request.allowed_hosts, token, request.host)
-    with _stop_signals() as listen, _served(request, uri, access, console) as (ask, status):
+    with _stop_signals() as listen, _served(request, access, console) as (ask, status):
         stopped = listen()
-        say(console, f"{title}: {classes} classes, and unknown")
+        state = ask(60)
+        say(console, f"{state['model']}: {state['classes']} classes, and unknown")
         address = f"http://{f'[{request.host}]' if ':' in request.host else request.host}:{request.port}"
         say(console, f"{address}/predict  (in a browser: {address}; all routes: /docs; stop with Ctrl-C)")
         several = request.least_and_most[1] > 1
-        return ReplicaMonitor(ask, ask(60)["model"], several, console, status).until(stopped)
+        return ReplicaMonitor(ask, state["model"], several, console, status).until(stopped)
 
 
 @contextmanager
-def _served(
-    request: ServeRequest, uri: str, access: "Access", console: Console
-) -> Iterator[tuple[Ask, Callable[[], str]]]:
+def _served(request: ServeRequest, access: "Access", console: Console) -> Iterator[tuple[Ask, Callable[[], str]]]:
     """One process answers by itself: Ray Serve's proxy would only be a second one on the way to it."""
-    import torch
+    import torch  # and ray and mlflow below: not for --help
 
     from pipelines.serving.recogniser import Options
+    from pipelines.tracking.models import load
 
+    uri = request.model if request.model.startswith("models:") else str(Path(request.model).absolute())
     cores = 1 if request.address else torch.get_num_threads()  # as the user or the system bounds them
     options = Options(
         uri, tracking_uri(), request.device, request.limits, request.max_waiting, request.reload_pause, access, cores
@@ -134,11 +128,14 @@ def _served(
         with local_server(options, request.host, request.port) as ask:
             yield ask, lambda: ""
         return
+    version = load(uri).version  # its errors belong here, not in the log of a replica
+    if version is not None and not request.reload_pause:
+        options = replace(options, model=f"models:/{version.name}/{version.number}")  # whatever the alias means later
     with nullcontext() if request.address else haproxy_before_replicas():
         join(request.address, option="--address")
         from pipelines.serving.ray_server import application_status, deploy, ray_serve  # after `join`
 
-        with ray_serve(request.host, request.port, request.address):
+        with ray_serve(request.host, request.port, request.address, options.longest_request):
             least, most = request.least_and_most
             check_room("--replicas", least, request.device, request.address)
             say(console, f"starting replicas: {request.replicas}")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pipelines.commands.parsing import parse
 from pipelines.ports import check_listens, check_port
 from pipelines.tracking.server import UI_PORT, connect, experiment_id, shown_uri, tracking_uri
-from proser_core.errors import Terminated
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,8 @@ class UiRequest:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until Ctrl-C, or name the tracking server that shows the runs."""
+    """Serve until Ctrl-C or SIGTERM: 0, or 1 where the server ends by itself; or name the tracking server that shows
+    the runs."""
     request = parse(UiRequest, "ui", arguments)
     uri = tracking_uri()
     if uri.startswith("http"):
@@ -50,9 +50,11 @@ def main(arguments: list[str]) -> int:
                 print(f"{address}  (stop with Ctrl-C)", flush=True)
                 break
             time.sleep(0.2)
-        return server.wait()
-    except KeyboardInterrupt as error:
-        return 143 if isinstance(error, Terminated) else 0
+        server.wait()
+    except KeyboardInterrupt:  # or what terminates it
+        return 0
     finally:
         server.terminate()
         server.wait()
+    print("proser: MLflow's server has ended", file=sys.stderr)
+    return 1

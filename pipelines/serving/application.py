@@ -62,8 +62,8 @@ class Routes:
         return JSONResponse(content, headers={"Vary": "Accept"})
 
     async def health(self) -> Response:
-        """The version that is served, and why a newer one is not."""
-        return JSONResponse(self._health())
+        """The version that is served, and why a newer one is not; 503 as for /v2/health/live."""
+        return JSONResponse(self._health(), 200 if self._is_live else 503)
 
     async def predict(self, request: Request) -> Response:
         """A prediction for each image, in order: one image file as the body, several as the files of a form, or in JSON
@@ -86,7 +86,8 @@ class Routes:
         return JSONResponse({"name": "proser", "version": VERSION, "extensions": []})
 
     async def live(self) -> Response:
-        """Open Inference Protocol: 503 where a batch hangs, and nothing but a new process helps."""
+        """Open Inference Protocol: 503 where a batch hangs or the last ones failed, and nothing but a new process
+        helps."""
         return JSONResponse({"live": self._is_live}, 200 if self._is_live else 503)
 
     async def ready(self) -> Response:
@@ -140,7 +141,7 @@ class Routes:
     def _health(self) -> dict[str, str]:
         served = self._served
         return {
-            "status": "ok",
+            "status": "ok" if self._is_live else "broken",
             "model": title_of(served),
             "version": served.number,
             "problem": self._recogniser.model.brief,
@@ -175,6 +176,8 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
     ) -> None:
         refusal = messages.Failure if path.startswith("/v2") else messages.Refusal
         responses: dict[int | str, dict[str, Any]] = {status: {"model": refusal} for status in errors}
+        if model in (messages.Health, messages.Live, messages.Ready):
+            responses[503] = {"model": model}  # the same answer: probes read the status
         app.add_api_route(
             path,
             answer,
@@ -202,6 +205,7 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
         add(f"{path}/ready", routes.model_ready, messages.Ready, 404)
         add(f"{path}/infer", routes.infer, messages.InferenceResponse, 400, 404, 408, 413, 422, 503, body=json)
     app.add_exception_handler(StarletteHTTPException, _refused)
+    app.add_exception_handler(Exception, _failed)
     app.add_middleware(Guard, access=access)
     app.add_middleware(Pages, access=access)  # before the guard: what asks for a page has no token
     app.add_middleware(Counted, metrics=recogniser.metrics)
@@ -222,3 +226,7 @@ def _complete(schema: dict[str, Any], *, needs_token: bool) -> None:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteHTTPException)
     return problem(request.scope, error.status_code, error.detail, dict(error.headers or {}))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return problem(request.scope, 500, "the server failed at this request; its log says why")

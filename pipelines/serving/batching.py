@@ -5,13 +5,16 @@ many small ones in turn.
 """
 
 import asyncio
+import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from pipelines.tracking.models import Model
 from proser_core.recognition.open_set_classifier import Predictions
@@ -25,23 +28,50 @@ class RequestImages:
     pixels: np.ndarray
 
 
-BATCH_TIMEOUT_S = 120.0  # after which a batch counts as hung
+BATCH_TIMEOUT_S = 120.0  # after which a batch, or the decoding of a request, counts as hung
+MAX_FAILURES = 3  # batches in a row, after which a process counts as broken
 Classify = Callable[[Model, np.ndarray, int], Predictions]
 Waiting = tuple[RequestImages, "asyncio.Future[Predictions]"]
+
+
+class InProgress:
+    """Pieces of work in progress, with the times when they began, by time.monotonic."""
+
+    def __init__(self) -> None:
+        self._began: dict[object, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._began)
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Another piece, which is the block."""
+        piece = object()
+        self._began[piece] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self._began[piece]
+
+    def check(self, name: str) -> None:
+        """Raises RuntimeError where a piece hangs."""
+        if time.monotonic() - min(tuple(self._began.values()), default=math.inf) > BATCH_TIMEOUT_S:
+            raise RuntimeError(f"a {name} has not finished within {BATCH_TIMEOUT_S:g} s")
 
 
 @dataclass
 class Batcher:
     """Batches of up to `max_images` images of one model, in the order in which they came, as many at a time as there
     are `cores`. `classify` gets the number of threads that a batch may use: a request by itself gets `alone`, and
-    batches side by side one each, which keeps cores busier than all on one batch. `started` holds when the current
-    batches started, by time.monotonic."""
+    batches side by side one each, which keeps cores busier than all on one batch. `failed` counts the batches that
+    failed since the last one that did not."""
 
     classify: Classify
     max_images: int
     cores: int = 1
     alone: int = 1
-    started: dict[object, float] = field(default_factory=dict)
+    started: InProgress = field(default_factory=InProgress)
+    failed: int = 0
     _waiting: "deque[Waiting]" = field(default_factory=deque)
     _workers: "set[asyncio.Task[None] | None]" = field(default_factory=set)
 
@@ -57,34 +87,36 @@ class Batcher:
         return await answer
 
     def check(self) -> None:
-        """Raises RuntimeError where a batch hangs."""
-        if self.started and time.monotonic() - min(self.started.values()) > BATCH_TIMEOUT_S:
-            raise RuntimeError(f"a batch has not finished within {BATCH_TIMEOUT_S:g} s")
+        """Raises RuntimeError where a batch hangs, or one after the other fails, as on a GPU after an error."""
+        self.started.check("batch")
+        if self.failed >= MAX_FAILURES:
+            raise RuntimeError("the last batches failed")
 
     async def _work(self) -> None:
         """Until nothing waits."""
         while batch := self._next():
-            number = object()
-            self.started[number] = time.monotonic()
-            threads = self.alone if len(self.started) == 1 and not self._waiting else 1
-            try:
-                pixels = np.concatenate([images.pixels for images, _ in batch])
-                together = await asyncio.get_running_loop().run_in_executor(
-                    self._network, self.classify, batch[0][0].served, pixels, threads
-                )
-            except Exception as error:
-                for _, answer in batch:
-                    if not answer.done():
-                        answer.set_exception(error)
-            else:
-                end = 0
-                for images, answer in batch:
-                    begin, end = end, end + len(images.pixels)
-                    if not answer.done():  # the client may be gone
-                        answer.set_result(together.part(begin, end))
-            finally:
-                del self.started[number]
+            with self.started.one():
+                await self._answer(batch)
         self._workers.discard(asyncio.current_task())
+
+    async def _answer(self, batch: "list[Waiting]") -> None:
+        threads = self.alone if len(self.started) == 1 and not self._waiting else 1
+        try:
+            pixels = np.concatenate([images.pixels for images, _ in batch])
+            together = await asyncio.get_running_loop().run_in_executor(
+                self._network, self.classify, batch[0][0].served, pixels, threads
+            )
+        except Exception as error:
+            self.failed += MAX_FAILURES if isinstance(error, torch.AcceleratorError) else 1  # no GPU recovers from most
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error)
+            return
+        self.failed, end = 0, 0
+        for images, answer in batch:
+            begin, end = end, end + len(images.pixels)
+            if not answer.done():  # the client may be gone
+                answer.set_result(together.part(begin, end))
 
     def _next(self) -> "list[Waiting]":
         """The requests of the next batch; empty where none waits."""

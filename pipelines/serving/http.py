@@ -2,7 +2,7 @@
 `{"images": ["<base64>", ...]}`; the response has a prediction for each.
 
 Errors are HTTPExceptions: 400 a malformed body, 408 one that does not arrive, 413 too large, 415 another kind of form,
-422 an image that cannot be decoded.
+422 an image that cannot be decoded, 503 too many requests at a time.
 """
 
 import asyncio
@@ -10,7 +10,8 @@ import base64
 import binascii
 import json
 import re
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import HTTPException, Request
@@ -27,6 +28,7 @@ FORMS = (
     'one image file as the body, several as the files of a multipart/form-data form, or JSON as {"images": '
     '["<base64>", ...]} with Content-Type application/json'
 )
+Answer = TypeVar("Answer")
 DIGITS = 6
 # Python's own parser of such parameters raises TypeError for `filename*=a; filename*0=b`.
 BOUNDARY = re.compile(r';\s*boundary\s*=\s*(?:"([^"]*)"|([^\s;]*))', re.IGNORECASE)
@@ -35,11 +37,12 @@ FILE = re.compile(rb"^content-disposition:.*;[ \t]*filename\*?[ \t]*=", re.IGNOR
 """In the head of a part of a form, without what is quoted there."""
 HEAD = 8192  # bytes that are looked at: more could only cost time
 OTHER_FIELDS = 16  # of a form, beside its files
+RETRY_AFTER_S = "1"
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
-    """The whole body. One that is too long is refused by its Content-Length, or as soon as too much has arrived; one
-    that does not arrive in time, when the time is over."""
+async def read_body(request: Request, limits: Limits, hold: Callable[[int], None]) -> bytes:
+    """The whole body, of which `hold` counts the bytes that arrive. One that is too long is refused by its
+    Content-Length, or as soon as too much has arrived; one that does not arrive in time, when the time is over."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limits.max_bytes:
         raise _too_long(int(announced), limits)
@@ -50,6 +53,7 @@ async def read_body(request: Request, limits: Limits) -> bytes:
                 body += part
                 if len(body) > limits.max_bytes:
                     raise _too_long(len(body), limits)
+                hold(len(part))
     except TimeoutError as error:
         raise HTTPException(
             408, f"got {len(body)} bytes of a body in {limits.max_seconds:g} s; send the whole of it in that time"
@@ -57,6 +61,31 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     except ClientDisconnect as error:  # nobody reads the answer; it is counted
         raise HTTPException(400, "the client left before its body was sent") from error
     return bytes(body)
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
+    """What `work` returns on a request whose body was read. It is cancelled if the client leaves: Ray Serve cancels a
+    request then, uvicorn does not."""
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_until_it_leaves(request))
+    leaving.add_done_callback(lambda _: working.cancel())
+    try:
+        return await working
+    except asyncio.CancelledError as error:
+        if leaving.done():  # nobody reads the answer; it is counted
+            raise HTTPException(400, "the client left before its answer") from error
+        raise
+    finally:
+        leaving.cancel()
+
+
+async def _until_it_leaves(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def busy(reason: str) -> HTTPException:
+    """The refusal of a request that another moment can take."""
+    return HTTPException(503, f"{reason}; send this one again later", {"Retry-After": RETRY_AFTER_S})
 
 
 def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes]:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import uvicorn
 
 from pipelines.serving.application import application
-from pipelines.serving.batching import BATCH_TIMEOUT_S
 from pipelines.serving.head_limits import limited_heads
 from pipelines.serving.recogniser import Options, Recogniser
 from proser_core.errors import ConfigError
@@ -28,7 +27,7 @@ def local_server(options: Options, host: str, port: int) -> Iterator[Callable[[f
         access_log=False,
         lifespan="off",
         server_header=False,
-        timeout_graceful_shutdown=round(options.limits.max_seconds + BATCH_TIMEOUT_S),
+        timeout_graceful_shutdown=round(options.longest_request),
     )
     server = uvicorn.Server(config)
     try:

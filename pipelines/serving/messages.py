@@ -38,9 +38,9 @@ class Predictions(BaseModel):
 
 
 class Health(BaseModel):
-    """The version that is served, and why a newer one is not."""
+    """The version that is served, and why a newer one is not; `broken` where nothing but a new process helps."""
 
-    status: Literal["ok"]
+    status: Literal["ok", "broken"]
     model: str
     version: str
     problem: str

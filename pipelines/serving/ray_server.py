@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -22,6 +23,7 @@ APPLICATION, DEPLOYMENT = "proser", "recogniser"
 TARGET_REQUESTS = 16
 """At work in a replica, above which another one is started and below which one is stopped."""
 SCRAPE_TIMEOUT_S = 5.0
+STOP_MARGIN_S = 30.0  # in which Ray ends the replicas that have not ended in time
 
 
 @serve.deployment(name=DEPLOYMENT)
@@ -61,10 +63,10 @@ async def _everyone() -> ByReplica:
 
 
 @contextmanager
-def ray_serve(host: str, port: int, address: str) -> Iterator[None]:
+def ray_serve(host: str, port: int, address: str, seconds: float) -> Iterator[None]:
     """Ray Serve on this host and port of the cluster that this process joined. In the end requests that have begun are
-    answered, and the application is deleted; on a cluster (`address`) Serve is shut down too if it was started here and
-    serves nothing else.
+    answered, for so many seconds, and the application is deleted; on a cluster (`address`) Serve is shut down too if it
+    was started here and serves nothing else.
 
     Raises ClusterError where Serve does not start, or runs already on another port or with a model of ours.
     """
@@ -73,30 +75,44 @@ def ray_serve(host: str, port: int, address: str) -> Iterator[None]:
         yield
     finally:
         with suppress(Exception):  # it is gone already
-            serve.delete(APPLICATION)
+            _delete(seconds + STOP_MARGIN_S)
         with suppress(Exception):
             if started_here and address and not serve.status().applications:
                 serve.shutdown()
 
 
+def _delete(seconds: float) -> None:
+    """Delete the application and wait until its replicas have ended: Ray's own wait ends after a minute."""
+    serve.delete(APPLICATION, _blocking=False)
+    end = time.monotonic() + seconds
+    while application_status() != "NOT_STARTED" and time.monotonic() < end:
+        time.sleep(0.1)
+
+
 def deploy(options: Options, replicas: tuple[int, int]) -> Callable[[float], dict[str, str]]:
     """The least and the most replicas. Once they answer: what asks one of them for its state, within so many seconds.
     Raises ClusterError where they do not start."""
+    deployment = deployment_of(options, replicas)
+    with _cluster_errors("the server did not start; its replicas write to Ray's folder of logs"):
+        handle = serve.run(deployment.bind(options), name=APPLICATION, route_prefix="/")
+    return lambda seconds: handle.state.remote().result(timeout_s=seconds)
+
+
+def deployment_of(options: Options, replicas: tuple[int, int]) -> serve.Deployment:
+    """What Ray Serve has to know of the least and the most replicas."""
     least, most = replicas
     scaling: dict[str, Any] = {"num_replicas": least}
     if least < most:
         target = min(TARGET_REQUESTS, options.max_waiting)
         scaling = {"autoscaling_config": {"min_replicas": least, "max_replicas": most}}
         scaling["autoscaling_config"] |= {"target_ongoing_requests": target}
-    deployment = Replica.options(  # type: ignore[attr-defined]
+    return Replica.options(  # type: ignore[attr-defined]
         **scaling,
         max_ongoing_requests=2 * options.max_waiting,  # so that the application refuses, with its reason, and not Ray
         ray_actor_options={"num_cpus": 1, "num_gpus": 1 if options.device == "cuda" else 0},
+        graceful_shutdown_timeout_s=options.longest_request,  # Ray's 20 s would break off slow ones
         logging_config={"enable_access_log": False},
     )
-    with _cluster_errors("the server did not start; its replicas write to Ray's folder of logs"):
-        handle = serve.run(deployment.bind(options), name=APPLICATION, route_prefix="/")
-    return lambda seconds: handle.state.remote().result(timeout_s=seconds)
 
 
 def application_status() -> str:

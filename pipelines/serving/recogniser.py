@@ -9,12 +9,13 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from fastapi import HTTPException, Request
+from fastapi import Request
 
 from pipelines.serving.access import Access
-from pipelines.serving.batching import Batcher, RequestImages
-from pipelines.serving.http import decoded_images, read_body
+from pipelines.serving.batching import BATCH_TIMEOUT_S, Batcher, InProgress, RequestImages
+from pipelines.serving.http import busy, decoded_images, read_body, while_connected
 from pipelines.serving.limits import Limits
+from pipelines.serving.memory import Memory
 from pipelines.serving.metrics import Metrics
 from pipelines.serving.served_model import ServedModel, title_of
 from pipelines.tracking.models import Model
@@ -37,6 +38,11 @@ class Options:
     access: Access
     cores: int = 1
 
+    @property
+    def longest_request(self) -> float:
+        """Seconds that a server which is stopped waits for a request that has begun."""
+        return self.limits.max_seconds + BATCH_TIMEOUT_S
+
 
 class Recogniser:
     """Decodes the images of a request and classifies them in one batch with those of others. One version answers a
@@ -47,8 +53,8 @@ class Recogniser:
         self.model = ServedModel(options.model, options.device, self.metrics.serves)
         lanes = 1 if options.device == "cuda" else torch.get_num_threads()
         self._batcher = Batcher(self._predict, options.limits.max_images, lanes, max(lanes, options.cores))
-        self._decoders = ThreadPoolExecutor(2)
-        self._working = 0
+        self._decoders, self._decoding = ThreadPoolExecutor(2), InProgress()
+        self._working, self._memory = 0, Memory()
         self._stop = threading.Event()
         if self.model.has_alias and options.reload_pause:
             arguments = (options.reload_pause, self._stop)
@@ -60,14 +66,14 @@ class Recogniser:
         """The version that answers, what `read` makes of content type and body, and the predictions on its images.
         Raises HTTPException for a request that is refused."""
         if self.is_full:
-            raise HTTPException(503, "got more requests at a time than --max-waiting; send this one again later")
+            raise busy("got more requests at a time than --max-waiting")
         self._working += 1
         try:
             served, kind = self.model.current, request.headers.get("content-type", "")
-            message, images = await asyncio.get_running_loop().run_in_executor(
-                self._decoders, self._decoded, served, read, kind, await read_body(request, self.options.limits)
-            )
-            predictions = await self._batcher.submit(images)
+            with self._memory.of_request() as hold:
+                body = await read_body(request, self.options.limits, hold)
+                work = self._predicted(served, read, kind, body, hold)
+                message, predictions = await while_connected(request, work)
         finally:
             self._working -= 1
         self.metrics.classified(served, predictions)
@@ -79,23 +85,40 @@ class Recogniser:
         return self._working >= self.options.max_waiting
 
     def check(self) -> None:
-        """Raises RuntimeError where a batch hangs: nothing but a new process helps."""
+        """Raises RuntimeError where work hangs or batches fail: nothing but a new process helps."""
+        self._decoding.check("decoding")
         self._batcher.check()
 
     def state(self) -> dict[str, str]:
         """State for the terminal: the served version, and the problem of the last poll of the registry, if any."""
         served, problem = self.model.current, self.model.problem
-        return {"model": title_of(served), "version": served.number, "problem": problem, "replica": self.replica}
+        classes = str(len(served.classifier.class_names))
+        return {"model": title_of(served), "classes": classes, "problem": problem, "replica": self.replica}
 
     def close(self) -> None:
         """No alias is followed any more."""
         self._stop.set()
 
+    async def _predicted(
+        self,
+        served: Model,
+        read: Callable[[str, bytes], tuple[Message, list[bytes]]],
+        kind: str,
+        body: bytes,
+        hold: Callable[[int], None],
+    ) -> tuple[Message, Predictions]:
+        message, images = await asyncio.get_running_loop().run_in_executor(
+            self._decoders, self._decoded, served, read, kind, body
+        )
+        hold(images.pixels.nbytes)  # a small file may be a large image
+        return message, await self._batcher.submit(images)
+
     def _decoded(
         self, served: Model, read: Callable[[str, bytes], tuple[Message, list[bytes]]], kind: str, body: bytes
     ) -> tuple[Message, RequestImages]:
-        message, encoded = read(kind, body)
-        pixels = decoded_images(encoded, served.classifier.image_size, self.options.limits)
+        with self._decoding.one():
+            message, encoded = read(kind, body)
+            pixels = decoded_images(encoded, served.classifier.image_size, self.options.limits)
         return message, RequestImages(served, pixels)
 
     def _predict(self, served: Model, pixels: np.ndarray, threads: int) -> Predictions:

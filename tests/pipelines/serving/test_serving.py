@@ -1,5 +1,6 @@
 """`proser serve`: one answer with the library, refusals with a reason, and the version that an alias moves to."""
 
+import io
 import json
 import os
 import re
@@ -21,9 +22,10 @@ import psutil
 import pytest
 from ray_nodes import free_ports, running
 from registered_models import Registry
+from rich.console import Console
 from served_models import JSON, as_json, ask, assert_as_predicted, environment_of, large_image
 
-from pipelines.commands.serve import ServeRequest
+from pipelines.commands.serve import ServeRequest, serve
 from pipelines.serving.limits import Limits
 from proser_core.errors import ConfigError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -157,15 +159,26 @@ class TestServer:
         assert "served version 1: 5 classes, and unknown" in server.log.read_text()
 
 
-def test_an_ipv6_address_is_printed_as_a_url_has_it(classifier: OpenSetClassifier, tmp_path: Path) -> None:
+def test_one_process_reads_its_model_once_and_an_ipv6_address_is_printed_as_a_url_has_it(
+    classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     classifier.save(tmp_path / "model")
-    (port,) = free_ports(1)
-    command = [sys.executable, "-m", "pipelines.cli", "serve", str(tmp_path / "model"), "--host", "::1"]
-    with running([*command, "--port", str(port)], dict(os.environ), tmp_path / "log", f"http://[::1]:{port}/health"):
-        deadline = time.monotonic() + 30
-        while "stop with" not in (text := (tmp_path / "log").read_text()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-    assert f"http://[::1]:{port}/predict" in text
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
+    read, load = [], OpenSetClassifier.load
+    monkeypatch.setattr(OpenSetClassifier, "load", lambda place: read.append(place) or load(place))
+    (port,), out = free_ports(1), io.StringIO()
+
+    def stop() -> None:
+        deadline = time.monotonic() + 60
+        while not (listens := "stop with" in out.getvalue()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if listens:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop, daemon=True).start()
+    assert serve(ServeRequest(str(tmp_path / "model"), host="::1", port=port), Console(file=out, width=200)) == 0
+    assert f"model: 5 classes, and unknown\nhttp://[::1]:{port}/predict" in out.getvalue()
+    assert read == [tmp_path / "model"]
 
 
 @pytest.mark.slow

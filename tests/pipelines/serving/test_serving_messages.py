@@ -109,6 +109,7 @@ class TestMessages:
             encoded_images("", b"", LIMITS)
 
     def test_a_body_without_a_length_is_refused_once_too_much_has_come(self) -> None:
+        held: list[int] = []
         parts = iter([b"x" * 150_000, b"x" * 150_000, b"never asked for"])
 
         async def receive() -> dict[str, Any]:
@@ -116,8 +117,8 @@ class TestMessages:
 
         request = Request({"type": "http", "headers": []}, receive)
         with pytest.raises(HTTPException) as caught:
-            asyncio.run(read_body(request, LIMITS))
-        assert caught.value.status_code == 413
+            asyncio.run(read_body(request, LIMITS, held.append))
+        assert (caught.value.status_code, held) == (413, [150_000])
         assert next(parts) == b"never asked for"
 
     def test_a_body_that_does_not_arrive_is_given_up(self) -> None:
@@ -127,7 +128,7 @@ class TestMessages:
 
         request = Request({"type": "http", "headers": []}, receive)
         with pytest.raises(HTTPException, match=r"0 bytes of a body in 0\.05 s; send the whole") as caught:
-            asyncio.run(read_body(request, Limits(max_seconds=0.05)))
+            asyncio.run(read_body(request, Limits(max_seconds=0.05), [].append))
         assert caught.value.status_code == 408
 
     def test_images_of_too_many_pixels_together_are_refused_before_any_is_decoded(

@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 import torch
 from ray import serve
+from ray.serve.deployment import deployment_to_schema
 from registered_models import Registry
 from rich.console import Console
 from served_models import environment_of
 
 from pipelines.serving.access import Access
-from pipelines.serving.batching import Batcher, RequestImages
+from pipelines.serving.batching import BATCH_TIMEOUT_S, MAX_FAILURES, Batcher, RequestImages
 from pipelines.serving.limits import Limits
 from pipelines.serving.monitor import POLL_INTERVAL_S, SILENCE_TIMEOUT_S, ReplicaMonitor
-from pipelines.serving.ray_server import Replica
+from pipelines.serving.ray_server import Replica, deployment_of
 from pipelines.serving.recogniser import Options
 from pipelines.serving.served_model import ServedModel
 from pipelines.tracking.models import Model
@@ -85,6 +86,13 @@ def test_a_replica_of_ray_serve_keeps_to_its_share_of_the_cores(
     assert torch.get_num_threads() == 1
 
 
+def test_ray_serve_waits_for_a_request_as_long_as_one_process_does() -> None:
+    options = Options("model", "", "cpu", Limits(max_seconds=40), 256, 0, Access(()))
+    for replicas in ((2, 2), (1, 2)):
+        waits = deployment_to_schema(deployment_of(options, replicas)).graceful_shutdown_timeout_s
+        assert waits == options.longest_request == 40 + BATCH_TIMEOUT_S
+
+
 class TestBatcher:
     """With a network that counts, and that is held up where a test says so."""
 
@@ -100,6 +108,8 @@ class TestBatcher:
             self.batches.append((served.uri, len(pixels)))
             if (pixels == 255).any():
                 raise ValueError("a pixel that it cannot stand")
+            if (pixels == 254).any():
+                raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
             values = pixels[:, 0, 0, 0].astype(np.float32)
             return Predictions([str(value) for value in values], values.astype(int), values, values[:, None], values)
 
@@ -199,10 +209,32 @@ class TestBatcher:
             await asyncio.sleep(0.05)
             batcher.check()
             monkeypatch.setattr("pipelines.serving.batching.BATCH_TIMEOUT_S", 0.01)
-            with pytest.raises(RuntimeError, match="has not finished"):
+            with pytest.raises(RuntimeError, match="a batch has not finished"):
                 batcher.check()
             network.free.set()
             await task
+            batcher.check()
+
+        asyncio.run(ask())
+
+    @pytest.mark.parametrize(("value", "failures"), [(255, MAX_FAILURES), (254, 1)])
+    def test_batches_that_fail_one_after_another_make_the_replica_unhealthy_until_one_does_not(
+        self, network: Network, versions: tuple[Model, Model], value: int, failures: int
+    ) -> None:
+        """At once where the device failed."""
+        network.free.set()
+
+        async def ask() -> None:
+            batcher = Batcher(network, 4)
+            good, bad = (self.images(n, version=versions[0]) for n in (1, value))
+            for number in range(failures):
+                batcher.check()
+                with pytest.raises((ValueError, torch.AcceleratorError)):
+                    await batcher.submit(bad)
+                assert batcher.failed == (number + 1 if failures > 1 else MAX_FAILURES)
+            with pytest.raises(RuntimeError, match="the last batches failed"):
+                batcher.check()
+            await batcher.submit(good)
             batcher.check()
 
         asyncio.run(ask())

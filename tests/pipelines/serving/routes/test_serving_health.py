@@ -1,14 +1,22 @@
 """What `proser serve` tells those that watch it: health and metrics."""
 
-import http.client
+import json
 import re
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
+import torch
 from prometheus_client.parser import text_string_to_metric_families
-from served_models import Start, as_json, ask, get
+from served_models import Start, as_json, ask, get, tensor
 
+from pipelines.serving import batching, http, memory
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
@@ -16,27 +24,119 @@ class TestHealth:
     def test_a_server_that_is_full_is_live_and_not_ready(self, start: Start, encoded: list[bytes]) -> None:
         """With one request that waits for the rest of its body."""
         address = start(max_waiting=1)
-        half = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
-        half.putrequest("POST", "/predict")
-        half.putheader("Content-Length", str(len(encoded[0])))
-        half.endheaders(encoded[0][:10])
+        half = half_sent(address, encoded[0])
         while get(f"{address}/v2/health/ready")[0] == 200:
             pass
         assert get(f"{address}/v2/health/live") == (200, '{"live":true}')
-        status, answer = ask(f"{address}/predict", encoded[1], "image/png")
-        assert (status, "--max-waiting" in answer["detail"]) == (503, True)
+        with pytest.raises(HTTPError) as refused:
+            urlopen(f"{address}/predict", encoded[1])
+        assert (refused.value.code, refused.value.headers["Retry-After"]) == (503, "1")
+        assert "--max-waiting" in refused.value.read().decode()
         half.send(encoded[0][10:])
         assert half.getresponse().status == 200
         assert get(f"{address}/v2/health/ready") == (200, '{"ready":true}')
 
-    def test_a_batch_that_hangs_is_not_live(self, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        ("of", "name", "threads"),
+        [(http, "decode_square", 2), (OpenSetClassifier, "predict", 1)],
+        ids=["image", "batch"],
+    )
+    def test_a_client_that_has_left_makes_room_and_is_not_worked_for(
+        self, start: Start, encoded: list[bytes], monkeypatch: pytest.MonkeyPatch, of: Any, name: str, threads: int
+    ) -> None:
+        """Others keep all threads busy until it has left."""
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+        address, free, real, worked = start(max_waiting=threads + 1), threading.Event(), getattr(of, name), []
+
+        def hold(*given: Any) -> Any:
+            worked.append(given)
+            return free.wait(30) and real(*given)
+
+        monkeypatch.setattr(of, name, hold)
+        with ThreadPoolExecutor(threads) as clients:
+            asked = [clients.submit(ask, f"{address}/predict", file, "image/png") for file in encoded[:threads]]
+            while len(worked) < threads:
+                assert not any(each.done() for each in asked)
+            host, _, port = address.removeprefix("http://").partition(":")
+            with socket.create_connection((host, int(port))) as client:
+                head = f"POST /predict HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(encoded[-1])}\r\n\r\n"
+                client.sendall(head.encode() + encoded[-1])
+                while get(f"{address}/v2/health/ready")[0] == 200:
+                    pass
+            while get(f"{address}/v2/health/ready")[0] == 503:
+                assert not any(each.done() for each in asked)
+            free.set()
+            assert [each.result()[0] for each in asked] == [200] * threads
+        assert len(worked) == threads
+        assert re.search(r'proser_requests_total\{.*status="400".*\} 1', get(f"{address}/metrics")[1])
+
+    @pytest.mark.parametrize(
+        ("of", "name"), [(http, "decode_square"), (OpenSetClassifier, "predict")], ids=["image", "batch"]
+    )
+    def test_an_image_or_a_batch_that_hangs_is_not_live(
+        self, start: Start, encoded: list[bytes], monkeypatch: pytest.MonkeyPatch, of: Any, name: str
+    ) -> None:
+        address, free, real = start(), threading.Event(), getattr(of, name)
+        with ThreadPoolExecutor(1) as client, monkeypatch.context() as patch:
+            patch.setattr(of, name, lambda *given: free.wait(30) and real(*given))
+            patch.setattr(batching, "BATCH_TIMEOUT_S", 0.01)
+            asked = client.submit(ask, f"{address}/predict", encoded[0], "image/png")
+            while get(f"{address}/health")[0] == 200:
+                assert not asked.done()
+            assert self.probes(address) == [503, 503, 503]
+            free.set()
+            assert asked.result()[0] == 200
+        assert self.probes(address) == [200, 200, 200]
+
+    def test_a_device_that_fails_is_not_live_until_it_works_again(
+        self, start: Start, encoded: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         address = start()
-        monkeypatch.setattr("pipelines.serving.batching.Batcher.check", _hangs)
-        assert [get(f"{address}/v2/health/{name}")[0] for name in ("live", "ready")] == [503, 503]
+        with monkeypatch.context() as patch:
+            patch.setattr(OpenSetClassifier, "predict", _fails)
+            for path, body, name in (
+                ("predict", as_json(encoded[:1]), "detail"),
+                ("v2/models/digits%20model/infer", tensor(encoded[:1]), "error"),
+            ):
+                status, answer = ask(f"{address}/{path}", body)
+                assert (status, list(answer)) == (500, [name])
+            assert self.probes(address) == [503, 503, 503]
+            assert json.loads(get(f"{address}/health")[1])["status"] == "broken"
+        assert ask(f"{address}/predict", encoded[0], "image/png")[0] == 200
+        assert self.probes(address) == [200, 200, 200]
+
+    def probes(self, address: str) -> list[int]:
+        return [get(f"{address}/{path}")[0] for path in ("health", "v2/health/live", "v2/health/ready")]
+
+    def test_requests_hold_so_many_bytes_together_and_one_by_itself_any_number(
+        self, start: Start, encoded: list[bytes], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of bodies, and of decoded images."""
+        address, file = start(), encoded[0]
+        monkeypatch.setattr(memory, "MAX_HELD", len(file) + 100)
+        assert ask(f"{address}/predict", as_json(encoded[:4]))[0] == 200
+        half = half_sent(address, file)
+        while ask(f"{address}/predict", file, "image/png")[0] == 200:
+            pass
+        for body in (as_json([file]), as_json(encoded[:4])):
+            status, answer = ask(f"{address}/predict", body)
+            assert (status, "MB of requests at a time" in answer["detail"]) == (503, True)
+        half.send(file[10:])
+        assert half.getresponse().status == 200
+        assert ask(f"{address}/predict", as_json(encoded[:4]))[0] == 200
 
 
-def _hangs(batcher: object) -> None:
-    raise RuntimeError("hangs")
+def half_sent(address: str, file: bytes) -> HTTPConnection:
+    """A client that has sent ten bytes of its image."""
+    half = HTTPConnection(address.removeprefix("http://"), timeout=60)
+    half.putrequest("POST", "/predict")
+    half.putheader("Content-Length", str(len(file)))
+    half.endheaders(file[:10])
+    return half
+
+
+def _fails(*_: object) -> None:
+    raise torch.AcceleratorError("CUDA error: device-side assert triggered")
 
 
 class TestMetrics:

@@ -128,6 +128,8 @@ class TestSchema:
             "multipart/form-data",
             "application/json",
         }
+        for path in ("/health", "/v2/health/live", "/v2/health/ready"):
+            assert schema["paths"][path]["get"]["responses"].keys() == {"200", "503"}
         for path, model, text in (
             ("/", messages.About, get(f"{address}/")[1]),
             ("/health", messages.Health, get(f"{address}/health")[1]),

@@ -1,0 +1,34 @@
+"""Bytes that the requests of a process hold together: their bodies, and their images once they are decoded."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pipelines.serving.http import busy
+from pipelines.serving.limits import MEGABYTE
+
+MAX_HELD = 512 * MEGABYTE
+
+
+class Memory:
+    """Counts what is held. A request by itself may hold any number of bytes: its own limits are others."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    @contextmanager
+    def of_request(self) -> Iterator[Callable[[int], None]]:
+        """What counts so many more bytes, until the end of the block. It raises HTTPException 503 where other requests
+        hold too many."""
+        own = 0
+
+        def hold(count: int) -> None:
+            nonlocal own
+            if own < self._held and self._held + count > MAX_HELD:
+                raise busy(f"got more than {MAX_HELD // MEGABYTE} MB of requests at a time")
+            own += count
+            self._held += count
+
+        try:
+            yield hold
+        finally:
+            self._held -= own
