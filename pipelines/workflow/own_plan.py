@@ -13,6 +13,7 @@ from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe, to_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.jobs.own_plans import with_needs
 from proser_core.jobs.own_probe import OwnCost, measure_own_network
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.spec import PREPARE
@@ -56,7 +57,7 @@ def _unfinished(own: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: boo
     sync(store, [folder])
     task = load_if_complete(folder)
     if task is None:
-        return list(dict.fromkeys(each for network in own.networks for each in _with_needs(network.name)))
+        return list(dict.fromkeys(each.name for network in own.networks for each in with_needs(network)))
     plans = plan_methods(own, recipe, task, store, bf16)
     sync(store, [plan.folder for plan in plans])
     return [plan.network.name for plan in plans if plan.outcome() is None]
@@ -64,10 +65,6 @@ def _unfinished(own: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: boo
 
 def _wave(name: str, missing: Collection[str]) -> int:
     return max((1 + _wave(need, missing) for need in OWN_NETWORKS[name].needs if need in missing), default=0)
-
-
-def _with_needs(name: str) -> list[str]:
-    return [each for need in OWN_NETWORKS[name].needs for each in _with_needs(need)] + [name]
 
 
 @dataclass(frozen=True)

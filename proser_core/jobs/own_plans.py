@@ -123,9 +123,15 @@ def waves(plans: Sequence[OwnPlan]) -> list[list[OwnPlan]]:
     return found
 
 
+def with_needs(network: OwnNetwork[Any]) -> list[OwnNetwork[Any]]:
+    """The network after all that it needs, each once."""
+    needed = (each for name in network.needs for each in with_needs(OWN_NETWORKS[name]))
+    return [*dict.fromkeys(needed), network]
+
+
 def check_servable(network: OwnNetwork[Any], recipe: Recipe) -> None:
     """Raises ConfigError, before any work, for a task that a network cannot serve."""
-    for each in (*(OWN_NETWORKS[name] for name in network.needs), network):
+    for each in with_needs(network):
         reason = each.refusal(TaskShape(recipe.data.num_known, recipe.data.image_size))
         if reason:
             raise ConfigError(f"{network.name} cannot be trained on {recipe.data.name}: {reason}")

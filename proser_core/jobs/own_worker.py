@@ -17,16 +17,15 @@ from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ConfigError, ProserError
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
-from proser_core.jobs.spec import FAILURE, LOGITS, STATE, WEIGHTS, Job, write_failure
-from proser_core.jobs.worker import DurableReport, clear_folder
+from proser_core.jobs.spec import LOGITS, WEIGHTS, Job, write_failure
+from proser_core.jobs.worker import DurableReport, clear_folder, sealed
 from proser_core.learning.fit import Metrics, Report, State
 from proser_core.learning.step import Arithmetic
 from proser_core.learning.training import training_device
 from proser_core.networks.weights import save_weights
-from proser_core.processor import hardware, keep_freed_memory
+from proser_core.processor import keep_freed_memory
 from proser_core.recognition.logits import compute_logits, save_logits, task_logits
 from proser_core.store.files import disk_full_errors, write_json
-from proser_core.store.store import write_manifest
 
 FACTS, PICTURES = "facts.json", "pictures.npz"  # files beside weights and logits
 Parts = Mapping[str, nn.Module]
@@ -122,21 +121,10 @@ def _finish(
     job: Job, network: OwnNetwork[Any], net: nn.Module, trained: Trained, task: OpenSetTask, seconds: float
 ) -> None:
     folder, device = Path(job.folder), training_device(from_json(Recipe, job.recipe))
-    files = [WEIGHTS, FACTS]
-    try:
+    with sealed(job, seconds, device, (WEIGHTS, FACTS, LOGITS, PICTURES)):
         if network.scores_images:
-            files.append(LOGITS)
             save_logits(task_logits(net, task, device, with_training=True), folder / LOGITS)
         if trained.pictures:
-            files.append(PICTURES)
             np.savez_compressed(folder / PICTURES, allow_pickle=False, **trained.pictures)
         write_json(folder / FACTS, trained.facts)
         save_weights(net, folder / WEIGHTS)
-    except OSError:  # half of them only fills a full disk
-        for name in files:
-            (folder / name).unlink(missing_ok=True)
-        raise
-    passing = (STATE, FAILURE)
-    write_manifest(folder, job.inputs, seconds=seconds, passing=passing, made_on=hardware(device.type == "cuda"))
-    for name in passing:
-        (folder / name).unlink(missing_ok=True)

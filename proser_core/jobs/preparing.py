@@ -22,7 +22,7 @@ from proser_core.store.files import write_json
 from proser_core.store.store import Artefact, BuildResult, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "augmentation", "sampling", "download")
-PREPARING = "proser_core.jobs.preparing"
+PREPARING = __name__
 MAX_THREADS = 1_024  # beyond which a number is a mistake
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 PHOTOS = "photos"  # another one: a user's own images, decoded at one size

@@ -7,7 +7,8 @@ are on disk before `notify` is called, so that a job that is started again goes 
 import io
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,14 +100,22 @@ def _finish(job: Job, recipe: Recipe, net: ClosedSetNet | PlaceholderNet, task: 
     folder, device = Path(job.folder), training_device(recipe)
     scored = as_on_backbone(net) if job.embeddings else net
     tables = task_logits(scored, task, device, with_training=job.kind == "pretrain")  # scores are fitted to its own
-    try:
+    with sealed(job, seconds, device, (LOGITS, WEIGHTS)):
         save_logits(tables, folder / LOGITS)
         save_weights(net, folder / WEIGHTS)
+
+
+@contextmanager
+def sealed(job: Job, seconds: float, device: torch.device, names: Sequence[str]) -> Iterator[None]:
+    """Write files by these names in it, and the job's folder is an artefact, without what only a training needs. Raises
+    OSError, without halves of files, where the disk is full."""
+    folder, passing = Path(job.folder), (STATE, FAILURE)
+    try:
+        yield
     except OSError:  # half of them only fills a full disk
-        for name in (LOGITS, WEIGHTS):
+        for name in names:
             (folder / name).unlink(missing_ok=True)
         raise
-    passing = (STATE, FAILURE)
     # before the checkpoint goes: a crash in between would train all again
     write_manifest(folder, job.inputs, seconds=seconds, passing=passing, made_on=hardware(device.type == "cuda"))
     for name in passing:

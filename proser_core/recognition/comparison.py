@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.scoring import accepted
 from proser_core.recognition.validation_scores import COMPARED, Proxy, ValidationScores
 from proser_core.titles import METRICS
 
@@ -177,8 +178,8 @@ def _same_images(candidate: Side, champion: Side) -> np.ndarray:
 def _of_known(scores: ValidationScores, bias: float) -> dict[str, float]:
     """Metrics of images of known classes alone."""
     right = scores.known_predictions == scores.targets
-    accepted = scores.scores <= -bias
-    return {"closed_set_accuracy": float(right.mean()), "known_accuracy": float((right & accepted).mean())}
+    kept = right & accepted(scores.scores, bias)
+    return {"closed_set_accuracy": float(right.mean()), "known_accuracy": float(kept.mean())}
 
 
 def _known_rate(candidate: ValidationScores, bias: float) -> dict[str, Any]:

@@ -17,6 +17,11 @@ SMALLEST_MARGIN = 4 * float(np.finfo(np.float64).eps)
 would be rounded away."""
 
 
+def accepted(scores: np.ndarray, bias: float) -> np.ndarray:
+    """bool[N]: images that are called known, by their scores float[N]. A tie goes to the known class."""
+    return scores <= -bias
+
+
 @dataclass(frozen=True)
 class OpenSetScores:
     """Decisions on N images: `known_predictions` int64[N] in 0..K-1, and `scores` float[N] with their calibration."""
@@ -33,8 +38,8 @@ class OpenSetScores:
 
     @property
     def accepted(self) -> np.ndarray:
-        """bool[N]: images that are called known. A tie goes to the known class."""
-        return self.scores <= -self.bias
+        """bool[N]: images that are called known."""
+        return accepted(self.scores, self.bias)
 
     @property
     def predictions(self) -> np.ndarray:
@@ -54,7 +59,8 @@ class OpenSetScores:
 
 
 def score(logits: LogitTable, score_function: ScoreFunction, calibration: Calibration) -> OpenSetScores:
-    """Apply a frozen calibration to the logits of any images."""
+    """Apply a frozen calibration to the logits of any images. Raises ConfigError for a score of embeddings that are not
+    there."""
     return OpenSetScores(
         known_predictions=logits.known_predictions(),
         scores=score_function(logits),

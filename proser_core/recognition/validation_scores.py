@@ -13,6 +13,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.metrics import auroc, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
+from proser_core.recognition.scoring import accepted
 
 COMPARED = ("macro_f1", "auroc", "closed_set_accuracy")
 """Metrics by which classifiers are compared."""
@@ -65,7 +66,7 @@ class ValidationScores:
 
     def known_rate(self, bias: float) -> float:
         """Share of the validation images that stay known."""
-        return float(self._accepted(bias)[self.is_known].mean())
+        return float(accepted(self.scores, bias)[self.is_known].mean())
 
     def p_values(self, scores: np.ndarray) -> np.ndarray:
         """Conformal p-values float[n] of n images with these scores: the share of known ones that score as high, each
@@ -81,15 +82,12 @@ class ValidationScores:
         accuracy = {"closed_set_accuracy": float((self.known_predictions[known] == self.targets[known]).mean())}
         if known.all():
             return accuracy
-        predictions = np.where(self._accepted(bias), self.known_predictions, self.num_known)
+        predictions = np.where(accepted(self.scores, bias), self.known_predictions, self.num_known)
         return {
             "macro_f1": open_set_macro_f1(predictions, self.targets, self.num_known),
             "auroc": auroc(self.scores[known], self.scores[~known]),
             **accuracy,
         }
-
-    def _accepted(self, bias: float) -> np.ndarray:
-        return self.scores <= -bias
 
     def select(self, rows: np.ndarray) -> "ValidationScores":
         """The images at `rows`, any of them as often as it is listed."""

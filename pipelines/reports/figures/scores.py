@@ -11,7 +11,7 @@ from proser_core.data.splits.class_split import Setting, in_words
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.known_rates import RATES, KnownRates
 from proser_core.recognition.metrics import open_set_macro_f1
-from proser_core.recognition.scoring import OpenSetScores
+from proser_core.recognition.scoring import OpenSetScores, accepted
 from proser_core.titles import counted
 
 LABEL = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
@@ -31,7 +31,7 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title
     for position, (setting, curve) in enumerate(curves.items()):
         style = POINT_STYLES[position % len(POINT_STYLES)]
         axes.plot(100 * rates, 100 * curve, label=in_words(setting), **style, markevery=(3 * position, 15))
-    kept = float((known <= -scores.bias).mean())
+    kept = float(accepted(known, scores.bias).mean())
     axes.axvline(100 * kept, color="black", lw=1.5, ls="--", label=f"calibrated bias {scores.bias:.2f}")
     axes.set(xlabel="known test images that stay known, %", ylabel="macro-F1 on test images, %")
     axes.grid(alpha=0.3)

@@ -14,6 +14,7 @@ from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.in_memory import train
+from proser_core.jobs.own_plans import check_servable, with_needs
 from proser_core.networks.folding import for_inference
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -78,3 +79,14 @@ def test_the_schedule_is_that_which_is_asked_for_and_a_task_that_does_not_suit_i
     monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, picky)
     with pytest.raises(ConfigError, match="plain cannot be trained on digits: two classes are too few"):
         train(digits(), RECIPE, METHOD)
+
+
+def test_what_a_need_needs_refuses_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    deepest = replace(BLUR, name="deepest", refusal=lambda shape: "it is too small")
+    middle = replace(BLUR, name="middle", needs=("deepest",))
+    top = replace(BLUR, name="top", needs=("middle", "deepest"))
+    for network in (deepest, middle, top):
+        monkeypatch.setitem(OWN_NETWORKS, network.name, network)
+    assert with_needs(top) == [deepest, middle, top]
+    with pytest.raises(ConfigError, match="top cannot be trained on digits: it is too small"):
+        check_servable(top, RECIPE)
