@@ -13,13 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from proser_core.generative.convolutions import WIDTH, Decoder32, Discriminator32, Encoder32, code_side, sphere
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import BETAS, run_epochs, take_step
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, PixelSchedule, generated_side, picture
 from proser_core.rng import keyed_generator
 
 NAME = "autoencoding GAN"
-BETAS = (0.5, 0.999)
 REALISM = 0.01  # weight of real images in the discriminator, and of the discriminator in the generator
 PENALTY = 10.0  # weight of the gradient penalty
 SHOWN = 8  # columns of the picture
@@ -127,20 +126,11 @@ def play(
         made = net.decode(drawn.noise)
     against = discriminator_loss(net.discriminator(made), net.discriminator(pixels))
     penalty = gradient_penalty(net.discriminator, pixels, made, drawn.shares)
-    _step(against + PENALTY * penalty, optimizers["discriminator"])
-    _step(-REALISM * net.discriminator(net(pixels)).mean(), optimizers["generator"])
+    take_step(against + PENALTY * penalty, optimizers["discriminator"])
+    take_step(-REALISM * net.discriminator(net(pixels)).mean(), optimizers["generator"])
     error = (pixels - net(pixels)).abs().mean()
-    _step(error, optimizers["encoder"], optimizers["generator"])
+    take_step(error, optimizers["encoder"], optimizers["generator"])
     return {"loss/discriminator": against, "loss/penalty": penalty, "loss/reconstruction": error}
-
-
-def _step(loss: Tensor, *optimizers: torch.optim.Optimizer) -> None:
-    """One step of these optimizers alone; what others own gets no gradient."""
-    for optimizer in optimizers:
-        optimizer.zero_grad()
-    loss.backward(inputs=[weight for each in optimizers for group in each.param_groups for weight in group["params"]])
-    for optimizer in optimizers:
-        optimizer.step()
 
 
 @torch.no_grad()

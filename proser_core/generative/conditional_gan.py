@@ -12,13 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import BETAS, run_epochs, take_step
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, PixelSchedule, generated_side, picture
 from proser_core.rng import keyed_generator
 
 NAME = "conditional GAN"
-BETAS = (0.5, 0.999)
 SHOWN = 8  # columns of the picture
 
 
@@ -114,16 +113,10 @@ def play(
     made = net.generator(noise, classes)
     real = net.discriminator(images, classes)
     against = F.softplus(-real).mean() + F.softplus(net.discriminator(made.detach(), classes)).mean()
-    _step(against, net.discriminator, optimizers["discriminator"])
+    take_step(against, optimizers["discriminator"])
     fooled = F.softplus(-net.discriminator(made, classes)).mean()
-    _step(fooled, net.generator, optimizers["generator"])
+    take_step(fooled, optimizers["generator"])
     return {"loss/discriminator": against, "loss/generator": fooled}
-
-
-def _step(loss: Tensor, part: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    optimizer.zero_grad()
-    loss.backward(inputs=list(part.parameters()))
-    optimizer.step()
 
 
 def draw_noise(seed: int, purpose: str, count: int, entries: int, *indices: int) -> Tensor:

@@ -16,7 +16,7 @@ from proser_core.errors import TrainingError
 from proser_core.generative import conditional_gan, one_vs_rest
 from proser_core.generative.conditional_gan import ConditionalGan, draw_noise
 from proser_core.generative.convolutions import WIDTH, Classifier32
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import MOST_DRAWS, run_epochs
 from proser_core.generative.one_vs_rest import ClassifierSchedule
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, Pixels, picture
@@ -29,7 +29,6 @@ from proser_core.rng import keyed_generator
 
 NAME = "G-OpenMax"
 BETAS = (0.9, 0.999)
-MOST_DRAWS = 20  # for each image that is wanted
 AT_ONCE = 64  # mixtures drawn side by side
 SHOWN = 12  # columns of the picture
 

@@ -15,6 +15,10 @@ from proser_core.generative.own_network import OwnTraining
 from proser_core.learning.fit import Metrics
 from proser_core.rng import keyed_seed
 
+BETAS = (0.5, 0.999)
+"""Adam's, of GANs and of the classifiers beside them."""
+MOST_DRAWS = 20
+"""Images drawn for each one that is wanted, at most."""
 Steps = Callable[[int], Iterable[Mapping[str, Tensor]]]
 """Runs an epoch, and yields what each of its steps measured: scalars on the device, by name."""
 
@@ -47,6 +51,15 @@ def run_epochs(parts: Mapping[str, Stateful], training: OwnTraining, steps: Step
         torch.manual_seed(keyed_seed(training.seed, "dropout of own networks", epoch))
         metrics = _means(steps(epoch), epoch)
         training.report(epoch, metrics, {"epoch": epoch, **{name: part.state_dict() for name, part in parts.items()}})
+
+
+def take_step(loss: Tensor, *optimizers: torch.optim.Optimizer) -> None:
+    """One step of these optimizers alone; what others own gets no gradient."""
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    loss.backward(inputs=[weight for each in optimizers for group in each.param_groups for weight in group["params"]])
+    for optimizer in optimizers:
+        optimizer.step()
 
 
 def _means(steps: Iterable[Mapping[str, Tensor]], epoch: int) -> Metrics:

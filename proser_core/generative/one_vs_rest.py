@@ -12,12 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from proser_core.generative.convolutions import WIDTH, Classifier32
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import BETAS, run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, PixelSchedule, generated_side
 
 NAME = "one-vs-rest classifier"
-BETAS = (0.5, 0.999)
 
 
 @dataclass(frozen=True, kw_only=True)

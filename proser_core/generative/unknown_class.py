@@ -9,14 +9,12 @@ from torch import Tensor, nn
 
 from proser_core.generative.convolutions import WIDTH, Classifier32
 from proser_core.generative.counterfactuals import are_open, unknown_losses, with_zero
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import BETAS, run_epochs
 from proser_core.generative.one_vs_rest import ClassifierSchedule
 from proser_core.generative.own_network import OwnTraining, TaskShape
 from proser_core.generative.pixels import PixelBatches, Pixels
 from proser_core.networks.nets import ClassLogits
 from proser_core.rng import keyed_generator
-
-BETAS = (0.5, 0.999)
 
 
 @dataclass(frozen=True, kw_only=True)
