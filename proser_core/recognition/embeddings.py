@@ -12,6 +12,7 @@ from proser_core.data.normalisation import Normalisation, evaluation_batches
 from proser_core.data.tasks import Labelled
 from proser_core.learning.mixup import draw_mix, mix, pair_weights
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
+from proser_core.processor import ieee_convolutions
 from proser_core.recognition.logits import LogitTable
 from proser_core.rng import keyed_generator
 
@@ -26,7 +27,8 @@ def compute_embeddings(
     """phi(x) of N images, float32[N, d]."""
     net.eval()
     device = net.classifier.weight.device
-    parts = [net.backbone(batch).float().cpu() for batch in evaluation_batches(images, normalisation, device)]
+    with ieee_convolutions(device):
+        parts = [net.backbone(batch).float().cpu() for batch in evaluation_batches(images, normalisation, device)]
     return torch.cat(parts).numpy()[: len(images)]
 
 
@@ -60,8 +62,9 @@ def mixed_embeddings(
         mine = np.sort(rows[step * MIXED_AT_ONCE : (step + 1) * MIXED_AT_ONCE])
         draw = draw_mix(seed, 0, step, MIXED_AT_ONCE, alpha)
         (images,) = evaluation_batches(known.images[mine], normalisation, device)
-        mixed = mix(images, draw) if mixup == "vanilla" else mix(net.hidden(images), draw)
-        embeddings = net.backbone(mixed) if mixup == "vanilla" else net.backbone.post(mixed)
+        with ieee_convolutions(device):
+            mixed = mix(images, draw) if mixup == "vanilla" else mix(net.hidden(images), draw)
+            embeddings = net.backbone(mixed) if mixup == "vanilla" else net.backbone.post(mixed)
         parts.append(embeddings[pair_weights(targets[mine], draw.partners) > 0].float().cpu())
     if not parts:  # fewer images than are mixed at once
         return np.zeros((0, net.backbone.embedding_size), np.float32)
