@@ -27,7 +27,7 @@ def unknown_name(kind: str, name: str, options: Iterable[str]) -> str:
     names = sorted(options)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return f"no {kind} is called {name!r}{hint} There is: {'; '.join(names)}"
+    return f"no {kind} is called {name!r}{hint} Available: {'; '.join(names)}"
 
 
 def composed(name: str) -> str:

@@ -40,7 +40,8 @@ class CalibrationConfig(Block):
 
     @property
     def reads_embeddings(self) -> bool:
-        """Whether an evaluation needs more than the logits that a training left."""
+        """Whether an evaluation computes logits and embeddings anew: a score is named or chosen, or images are
+        mirrored."""
         return bool(self.score or self.mirror)
 
     def __post_init__(self) -> None:

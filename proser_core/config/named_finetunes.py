@@ -45,8 +45,8 @@ def dummies_only(base: FinetuneConfig) -> FinetuneConfig:
 
 
 def released(base: FinetuneConfig) -> FinetuneConfig:
-    """The losses of the authors' released code, and their weights there, which are no options of it; C and alpha,
-    which are, as in the paper."""
+    """The losses of the authors' released code with the weights that it fixes; C and alpha, which are its options, are
+    the paper's."""
     return replace(paper(base), loss_form="released", gamma=0.01)
 
 

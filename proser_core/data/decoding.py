@@ -62,7 +62,7 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
 
 
 def decode_all(decode: Callable[[int], np.ndarray], count: int, size: int) -> np.ndarray:
-    """uint8[count, size, size, 3]: `decode(0)`, `decode(1)`, ..., by as many threads as there are cores."""
+    """uint8[count, size, size, 3]: `decode(0)`, `decode(1)`, ..., by a pool of threads."""
     images = np.empty((count, size, size, 3), np.uint8)
 
     def fill(row: int) -> None:

@@ -29,7 +29,8 @@ class Repeats:
             self.labels.setdefault(digest, set()).add(target)
 
     def notes(self) -> dict[str, str]:
-        """What a reader of results must know, by `REPEATS`; nothing where each image is found once."""
+        """What a reader of results must know: images that are in two parts, and images with several labels. Empty where
+        there is neither."""
         found = [
             f"{part} images that are {earlier} images too: {count} of {len(digests)}"
             for (earlier, others), (part, digests) in combinations(self.parts.items(), 2)

@@ -4,6 +4,7 @@ Decoded images that the classifier is unsure of become the class of logit 0, as 
 of Neal's code too: logits weakened by Weibull tails of distances in logit space.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from proser_core.errors import TrainingError
 from proser_core.generative import autoencoding_gan, one_vs_rest
 from proser_core.generative.autoencoding_gan import AutoencodingGan
+from proser_core.generative.loop import MOST_DRAWS
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, picture
 from proser_core.generative.tail_scores import TailScores, euclidean
@@ -27,7 +29,6 @@ from proser_core.rng import keyed_generator
 NAME = "G-OpenMax, interpolated"
 UNSURE = 0.5  # an image is kept whose largest softmax probability is smaller; authors' code
 SURE = 0.9  # none is kept whose largest is greater
-MOST_DRAWS = 20  # for each image that is wanted
 SHOWN = 12  # columns of the picture
 
 
@@ -93,10 +94,11 @@ def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTrai
         if below >= wanted or drawn >= MOST_DRAWS * wanted:
             break
     kept = best <= SURE
-    if int(kept.sum()) < training.schedule.least_share * wanted:
+    needed = math.ceil(training.schedule.least_share * wanted)
+    if int(kept.sum()) < needed:
         raise TrainingError(
-            f"of {drawn} interpolated images the classifier gives all but {int(kept.sum())} a class of more than "
-            f"{SURE:.0%}, and {wanted} are wanted; train the GAN for more epochs"
+            f"the classifier's top probability exceeds {SURE:.0%} for all but {int(kept.sum())} of {drawn} "
+            f"interpolated images; {needed} are needed: train the GAN for more epochs"
         )
     return Unsure(pixels[kept], best[kept], below / drawn)
 

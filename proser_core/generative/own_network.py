@@ -129,7 +129,7 @@ def can_serve_all(shape: TaskShape) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)  # one is what it is, and can be a key
+@dataclass(frozen=True, kw_only=True, eq=False)  # compared by identity, so hashable
 class OwnNetwork(Generic[S]):
     """A network of a method's own.
 

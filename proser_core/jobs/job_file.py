@@ -220,5 +220,7 @@ def copy_weights(network: NetworkConfig, folder: Path) -> str:
             with atomic_path(target) as temporary:
                 shutil.copyfile(source, temporary)
         except OSError as error:
-            raise CheckpointError(f"{source} could not be copied to {target} ({error}); free its place") from error
+            raise CheckpointError(
+                f"{source} could not be copied to {target} ({error}); free some space there, or choose another folder"
+            ) from error
     return target.name

@@ -54,7 +54,7 @@ def passed_over(wanted: NetworkName, proser: Candidate, control: Candidate | Non
         return ""
     return (
         f"On development data {CONTROL} has the larger macro-F1 ({percent(theirs)}, {PROSER} {percent(ours)}), and "
-        f"{PROSER} is taken all the same: `--calibration.network {AUTO}` takes the better one."
+        f"{PROSER} is still used: `--calibration.network {AUTO}` takes the better one."
     )
 
 

@@ -13,9 +13,9 @@ LINE_EVERY = 20.0  # seconds between lines where there is no terminal
 class TimeLeft:
     """Time left of work of several kinds, from the mean seconds per unit of each kind.
 
-    The first unit of a kind does not count, since it holds the start; of units side by side, the first of each. A kind
-    without a mean counts as the first one. The estimate falls while a unit lasts, and no further than the units after
-    it.
+    The first unit of a kind does not count, since it includes the start; nor, of trainings side by side, does the first
+    of each. A kind without a mean takes that of the first kind. While a unit lasts, the estimate falls by its time so
+    far, at most to that of the units after it.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """What a training goes on from is what was written: its own checkpoint, and the weights of the pretraining.
 
-A disk that changes a bit says nothing, and a changed checkpoint trains on to other results.
+A disk may flip a bit without an error, and a training that goes on from a changed checkpoint has other results.
 """
 
 import zipfile

@@ -87,7 +87,9 @@ class Trial:
 def check_recipe(recipe: Recipe) -> None:
     """Raises ConfigError for what no training could begin with, CheckpointError for weights that do not fit."""
     if recipe.finetune.objective != "proser":
-        raise ConfigError("finetune.objective is the control's own, which every run trains; do not set the field")
+        raise ConfigError(
+            "finetune.objective cross_entropy is reserved for the control, which every run trains; leave it at proser"
+        )
     if recipe.data.knows_all:
         raise ConfigError(
             f"{recipe.name} has data.num_known 0, all classes, which takes one training after another; `proser run` "

@@ -43,9 +43,9 @@ def fit(
 ) -> None:
     """Train `objective` in place for `config.epochs`, reporting after each.
 
-    The state that is reported is live: write or copy it before `report` returns. `resume` is one
-    that was reported; the run then equals one that never stopped. Metrics
-    are means over the images of all ranks. Raises TrainingError where the loss is not finite.
+    `seed` keys dropout, by epoch and rank; objective and batches have seeds of their own. The state that is reported is
+    live: write or copy it before `report` returns. `resume` is one that was reported; the run then equals one that
+    never stopped. Metrics are means over the images of all ranks. Raises TrainingError where the loss is not finite.
     """
     device = arithmetic.device
     torch.backends.cudnn.deterministic = True  # others add gradients in any order

@@ -35,6 +35,6 @@ def placeholder_losses(augmented: Tensor, targets: Tensor) -> Tensor:
 def unknown_losses(augmented: Tensor, unknown: int = -1) -> Tensor:
     """`CE(f_hat(x), K)` for each image: the loss of a data placeholder (eq. 7), float32[B].
 
-    `unknown` is the column of class K: the last, save among `all_logits`.
+    `unknown` is the column of class K: the last, except in `all_logits`.
     """
     return torch.logsumexp(augmented, dim=1) - augmented[:, unknown]

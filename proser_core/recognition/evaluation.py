@@ -51,7 +51,8 @@ def evaluate(
 ) -> EvaluationReport:
     """Calibrate `score_function` on the validation logits, then score development and test logits.
 
-    The same rule for every method, so that all are compared at the same known rate.
+    The same rule for every method, so that all are compared at the same known rate. `logits` are by part: val,
+    development and test. Raises CalibrationError as `calibrate` does, DataError for a test setting without images.
     """
     calibration = calibrate(score_function(logits["val"]), target_rate)
     val, development, test = (score(logits[part], score_function, calibration) for part in PARTS)

@@ -39,7 +39,8 @@ class LogitTable:
 def compute_logits(
     net: nn.Module, images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
 ) -> LogitTable:
-    """Logits of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode, whatever training used."""
+    """Logits of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode, whatever training used. The
+    network is moved to `device`, and stays there in evaluation mode."""
     place(net, device)
     known, dummies = [], []
     with torch.inference_mode(), ieee_convolutions(device):

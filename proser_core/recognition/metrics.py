@@ -162,7 +162,7 @@ def macro_f1(confusion: np.ndarray) -> float:
 
 
 def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
-    """`macro_f1` of predictions and targets in 0..K."""
+    """`macro_f1` of predictions and targets int64[N], both in 0..K; K is unknown."""
     return macro_f1(confusion_matrix(targets, predictions, num_known))
 
 

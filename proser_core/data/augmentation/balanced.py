@@ -4,9 +4,9 @@ import numpy as np
 
 
 def balanced_order(targets: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """int64[N]: rows of N = len(targets) images, equally many of each class but for one, in any order.
+    """int64[N]: rows of N = len(targets) images, in random order; class counts differ by at most one.
 
-    An image is shown as often as any other one of its class but for one.
+    So do the counts of the images of one class.
     """
     classes = generator.permutation(np.unique(targets))
     shares = np.full(len(classes), len(targets) // len(classes))

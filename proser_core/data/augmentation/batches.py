@@ -54,8 +54,10 @@ class TrainingBatches:
     """Batches of one epoch after another; each epoch a permutation keyed by (seed, purpose, epoch), or a balanced draw.
 
     Images that do not fill the last batch wait for another epoch, so that shapes are static. Streamed
-    batches are loaded in the order in which they were drawn, each once.
-    Raises ConfigError where the training images do not fill one batch.
+    batches are loaded in the order in which they were drawn, each once. `purpose` (pretrain or finetune) keys the draws
+    and names the field in errors. A rank holds its slices of each global batch of `batch_size` images. `flips`: each
+    image mirrored at random, or in every other epoch. `rand_augment` is a magnitude in 0..30; 0 is the usual one of the
+    augmentation. Raises ConfigError where the training images do not fill one batch.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ NOT_CENTRED, NOT_SCALED = np.zeros(1, np.float32), np.ones(1, np.float32)
 class EmbeddingScore(ScoreFunction):
     """A score of embeddings, and of logits beside them, in float64 throughout.
 
-    The sums of one image are rounded alike in every batch but for the last digits that a matrix product rounds.
+    The score of an image is the same in every batch except in the last digits, where matrix products may round.
     """
 
     reads_training = True

@@ -220,7 +220,7 @@ def test_look_up_finds_a_name_and_suggests_the_nearest_for_a_mistyped_one():
     assert look_up("backbone", "resnet18", options) == 2
     with pytest.raises(ConfigError, match=r"no backbone is called 'resnet81'; did you mean 'resnet18'\?") as caught:
         look_up("backbone", "resnet81", options)
-    assert str(caught.value).endswith("There is: classifier32; resnet18"), "some names have commas"
+    assert str(caught.value).endswith("Available: classifier32; resnet18"), "some names have commas"
     with pytest.raises(ConfigError) as caught:
         look_up("backbone", "zzz", options)
     assert "did you mean" not in str(caught.value)

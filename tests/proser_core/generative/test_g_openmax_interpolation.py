@@ -91,7 +91,7 @@ class Sure(nn.Module):
 
 def test_a_classifier_that_is_always_sure_is_an_error_that_says_so(parts):
     training = plain_training(replace(QUICK, generated=3))
-    with pytest.raises(TrainingError, match="of 64 interpolated images the classifier gives all but 0"):
+    with pytest.raises(TrainingError, match="exceeds 90% for all but 0 of 64 interpolated images"):
         unsure_images(parts[AUTOENCODING_GAN.name], Sure(), training)
 
 

@@ -31,7 +31,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "block that is none": ({"recipe": {"data": 5}}, "recipe.data is 5"),
     "value of another kind": (recipe_with("pretrain", epochs="ten"), "recipe.pretrain.epochs is 'ten'; need a whole"),
     "images that only Ray decodes": (recipe_with("data", streaming=True), "train with `proser run`"),
-    "the control as the recipe": (recipe_with("finetune", **CONTROL), "finetune.objective is the control's own"),
+    "the control as the recipe": (
+        recipe_with("finetune", **CONTROL),
+        "finetune.objective cross_entropy is reserved for the control",
+    ),
     "network field that the backbone has no use for": (
         recipe_with("network", backbone="resnet18", dropout=0.2),
         "network.dropout is 0.2, and the backbone resnet18 has no use",

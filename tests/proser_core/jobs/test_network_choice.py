@@ -15,7 +15,7 @@ def candidate(macro_f1: float) -> Candidate:
 
 def test_a_control_that_is_better_on_development_data_is_named_with_what_would_take_it() -> None:
     assert passed_over("proser", candidate(0.41), candidate(0.45)) == (
-        "On development data CE control has the larger macro-F1 (45.0, PROSER 41.0), and PROSER is taken all the same: "
+        "On development data CE control has the larger macro-F1 (45.0, PROSER 41.0), and PROSER is still used: "
         "`--calibration.network auto` takes the better one."
     )
 
