@@ -12,7 +12,7 @@ from benchmarks.setups import training_batches
 from benchmarks.sweeps import MEGABYTE, mapped, memory
 from benchmarks.tables import Cell, Table, Target
 from proser_core.data.splits.class_split import ClassSplit
-from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
+from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
 from proser_core.jobs.probe import NORMALISATION
 
 WORKERS = (1, 2, 4)
@@ -22,7 +22,7 @@ def held_once(settings: Settings, place: Path) -> tuple[Table, list[Target]]:
     """Memory of one, two and four processes on random images, once each has read all and drawn a batch."""
     task = place / "task"
     _save(task, settings.image_size, (64, 32, 32, 64) if settings.quick else (20_000, 5_000, 5_000, 20_000))
-    data = sum((task / f"{part}_images.npy").stat().st_size for part in PARTS) / MEGABYTE
+    data = sum((task / f"{part}_images.npy").stat().st_size for part in TASK_PARTS) / MEGABYTE
     held = {workers: _held(settings, task, workers) for workers in WORKERS}
     rows: list[tuple[Cell, ...]] = [(workers, data, *held[workers]) for workers in WORKERS]
     columns = (
@@ -88,7 +88,7 @@ def _serve(settings: Settings, folder: Path, ready: Any, draw: Any, end: Any) ->
     """Read every image, and wait; then draw a batch as a training does, and wait."""
     torch.set_num_threads(1)
     task = OpenSetTask.load(folder)
-    for part in PARTS:
+    for part in TASK_PARTS:
         images = getattr(task, part).images
         for start in range(0, len(images), 256):
             images[start : start + 256].sum()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from proser_core.data.readers.fingerprints import status_of
 from proser_core.data.readers.image_files import Failure
-from proser_core.data.readers.image_folders import PARTS
+from proser_core.data.readers.image_folders import FOLDER_PARTS
 from proser_core.data.readers.walking import ENDINGS, image_paths
 from proser_core.digests import sha256_of
 from proser_core.errors import DataError
@@ -92,8 +92,8 @@ def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = Fa
     that its class has already, in any part and by any name, is not copied again; one that cannot be read is a failure.
     Raises DataError, before anything is copied, for names that are no folders of classes, and for new classes where
     val/ or test/ have their own images."""
-    parts = [images / part for part in PARTS if (images / part).is_dir()]
-    root = images / PARTS[0] if parts else images
+    parts = [images / part for part in FOLDER_PARTS if (images / part).is_dir()]
+    root = images / FOLDER_PARTS[0] if parts else images
     folders = [path.name for path in root.iterdir() if path.is_dir()] if root.is_dir() else []
     files = {as_spelt(name, folders): paths for name, paths in files.items()}
     check_names(files, folders)
@@ -149,11 +149,13 @@ def check_names(names: Iterable[str], there: Sequence[str]) -> None:
     or from a folder that is there, in how accents are stored; and for a new one that does so in case alone."""
     given = list(names)
     check_class_names(given)
-    bad = next((name for name in given if name.startswith(".") or {"/", "\\"} & set(name) or name in PARTS), None)
+    bad = next(
+        (name for name in given if name.startswith(".") or {"/", "\\"} & set(name) or name in FOLDER_PARTS), None
+    )
     if bad is not None:
         raise DataError(
             f"the name {bad!r} is no folder of a class; need one without / or \\ that begins without a dot and is none "
-            f"of {', '.join(PARTS)}"
+            f"of {', '.join(FOLDER_PARTS)}"
         )
     twin = _twin(given, there)
     if twin is not None:
@@ -177,7 +179,7 @@ def _check_folder(folder: Path) -> None:
 
 def _check_parts(names: Iterable[str], parts: Sequence[Path]) -> None:
     for part in parts:
-        new = next((name for name in names if part.name != PARTS[0] and not (part / name).is_dir()), None)
+        new = next((name for name in names if part.name != FOLDER_PARTS[0] and not (part / name).is_dir()), None)
         if new is not None:
             raise DataError(
                 f"{part} has no folder {new!r}, and every part needs every class; make it, with images of the class "

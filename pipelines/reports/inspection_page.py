@@ -12,7 +12,7 @@ from pipelines.console import shown
 from pipelines.reports.page import THUMBNAIL, render, thumbnail
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.findings import Finding
-from proser_core.data.group_notes import PARTS
+from proser_core.data.group_notes import PART_TITLES
 from proser_core.data.inspection import Inspection
 from proser_core.data.photos import opened
 from proser_core.store.files import absolute
@@ -31,9 +31,9 @@ def facts_of(inspection: Inspection) -> dict[str, str]:
     smallest, median, largest = (sides[by_area[at]] for at in (0, len(sides) // 2, -1))
     formats = Counter(photo.format for photo in photos).most_common()
     sizes = np.bincount(inspection.groups)
-    own = Counter(PARTS[part] for part in inspection.parts.tolist())
+    own = Counter(PART_TITLES[part] for part in inspection.parts.tolist())
     parts = ", ".join(f"{count:,} {part}" for part, count in own.items()) if len(own) > 1 else ""
-    drawn = " and ".join(PARTS[part] for part in listing.drawn)
+    drawn = " and ".join(PART_TITLES[part] for part in listing.drawn)
     return {
         "images": f"{len(photos):,} in {len(listing.class_names)} classes"
         + (f": {parts}" if parts else "")

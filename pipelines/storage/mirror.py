@@ -17,7 +17,7 @@ from pipelines.storage.objects import Objects, Stamp, open_objects, storage_erro
 from pipelines.storage.transfer import download, pull, push, read_manifest
 from proser_core.digests import digest_of, sha256_of
 from proser_core.jobs.own_spec import OwnJob
-from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, Job
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, Job
 from proser_core.store.files import cache_folder, write_atomically
 from proser_core.store.lock import absent_folders, exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
@@ -160,7 +160,7 @@ class Mirror(Store):
         name = self.name(folder)
         if name in self._in_step:
             return
-        for file in (EPOCHS, SCORES, FAILURE):
+        for file in (EPOCHS, DEVELOPMENT_SCORES, FAILURE):
             stamp = there.get(f"{name}/{file}")
             if stamp is None:
                 (folder / file).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from pipelines.storage.objects import Objects, storage_errors
 from pipelines.storage.transfer import download, fetch, pull, push, read_if_exists
 from proser_core.errors import ProserError
 from proser_core.jobs.own_spec import job_of
-from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, STATE, Job, read_failure, write_failure
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, STATE, Job, read_failure, write_failure
 from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.learning.ranks import current_world
 from proser_core.store.lock import LOCK
@@ -78,7 +78,7 @@ class MirroredTrainingFolder(TrainingFolder):
     def publish(self) -> None:
         """As of a TrainingFolder; the checkpoint last, as on disk."""
         if _is_rank_zero():
-            for file in (EPOCHS, SCORES, STATE):
+            for file in (EPOCHS, DEVELOPMENT_SCORES, STATE):
                 if (self.path / file).is_file():
                     self._objects.upload(self.path / file, f"{self._name}/{file}")
 
@@ -101,7 +101,7 @@ class MirroredTrainingFolder(TrainingFolder):
         self.path.mkdir(parents=True, exist_ok=True)
         if not pull(self._objects, self._name, self.path):
             (self.path / MANIFEST).unlink(missing_ok=True)
-            for file in (EPOCHS, SCORES, STATE):
+            for file in (EPOCHS, DEVELOPMENT_SCORES, STATE):
                 download(self._objects, f"{self._name}/{file}", self.path / file)
             delete_changed_checkpoint(self.path)  # on each machine, so that all ranks begin at the same epoch
 

@@ -11,11 +11,11 @@ from mlflow.types import Schema, TensorSpec
 from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT
 
 from proser_core.config import Recipe
-from proser_core.data.tasks import PARTS, TaskSummary
+from proser_core.data.tasks import TASK_PARTS, TaskSummary
 from proser_core.digests import digest_of
 from proser_core.store.store import Artefact, Manifest
 
-CONTEXTS = dict(zip(PARTS, ("training", "validation", "development unknowns", "test"), strict=True))
+CONTEXTS = dict(zip(TASK_PARTS, ("training", "validation", "development unknowns", "test"), strict=True))
 MEASURED_ON = {"calibration": "validation", "val": "validation", "dev": "development unknowns", "test": "test"}
 """The data set behind a metric, by the first part of its name; those of `dev` have the validation images too."""
 DIGEST_DIGITS = 36  # MLflow takes no more

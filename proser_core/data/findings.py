@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proser_core.data.group_notes import PARTS
+from proser_core.data.group_notes import PART_TITLES
 from proser_core.data.inspection import Inspection
 from proser_core.data.near_duplicates import NO_PAIRS, components
 from proser_core.errors import DataError
@@ -133,7 +133,7 @@ def _classes(inspection: Inspection) -> Iterator[Finding]:
         advice = "There is nothing to tell it apart from: add a folder of images for each further class."
         yield Finding("one class alone", 1, advice, lines=listing.class_names)
     trained = inspection.counts("train")
-    least, drawn = listing.least_images, " and ".join(PARTS[part] for part in listing.drawn)
+    least, drawn = listing.least_images, " and ".join(PART_TITLES[part] for part in listing.drawn)
     needs = f"{least} or more, to train{f' and to draw {drawn} images' if drawn else ''}"
     small = {number: counted(count, "image") for number, count in enumerate(trained.tolist()) if count < least}
     for part in [each for each in ("val", "test") if each not in listing.drawn]:

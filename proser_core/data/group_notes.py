@@ -14,13 +14,13 @@ GROUPS = "groups of images"
 MIXED, ALONE, NONE_LEFT = "with images of more than one class", "one group alone", "no group left for"
 WARNINGS = (MIXED, ALONE, NONE_LEFT)
 """What a note says where a user should look at the images."""
-PARTS = {"train": "training", "val": "validation", "test": "test"}
+PART_TITLES = {"train": "training", "val": "validation", "test": "test"}
 
 
 @dataclass(frozen=True)
 class KnownGroups:
-    """Classes by name, and groups int64[N] and class ids int64[N] of their images in each of PARTS that is grouped;
-    those of `drawn` are drawn from the same images as the training."""
+    """Classes by name, and groups int64[N] and class ids int64[N] of their images in each part that is grouped; those
+    of `drawn` are drawn from the same images as the training."""
 
     classes: Mapping[int, str]
     groups: dict[str, np.ndarray]
@@ -49,7 +49,7 @@ class KnownGroups:
             return {}
         counts, groups = self.counts(), np.concatenate(list(self.groups.values()))
         sizes = np.unique(groups, return_counts=True)[1]
-        shares = ", ".join(f"{count:,} for {PARTS[name]}" for name, count in counts.items())
+        shares = ", ".join(f"{count:,} for {PART_TITLES[name]}" for name, count in counts.items())
         found = [
             f"{len(groups):,} images of known classes form {len(sizes):,}, the largest of {sizes.max():,}: {shares}"
         ]
@@ -58,7 +58,9 @@ class KnownGroups:
         if mixed := self._mixed():
             found.append(f"{mixed:,} {MIXED}")
         shared = {part: f"{100 * share:.1f}" for part, share in self.shared().items()}
-        if flattered := [f"{share} % of the {PARTS[part]} images" for part, share in shared.items() if share != "0.0"]:
+        if flattered := [
+            f"{share} % of the {PART_TITLES[part]} images" for part, share in shared.items() if share != "0.0"
+        ]:
             found.append(
                 f"a random split would have put an image of the same group into training for {' and '.join(flattered)}"
             )
@@ -88,5 +90,5 @@ class KnownGroups:
         groups, labels = (np.concatenate(list(each.values())) for each in (self.groups, self.labels))
         few = {ALONE: [number for number in self.classes if len(np.unique(groups[labels == number])) == 1]}
         for part in self.groups:
-            few[f"{NONE_LEFT} {PARTS[part]}"] = [each for each in self.classes if each not in self.labels[part]]
+            few[f"{NONE_LEFT} {PART_TITLES[part]}"] = [each for each in self.classes if each not in self.labels[part]]
         return [f"{what}: {first_names([self.classes[each] for each in ids])}" for what, ids in few.items() if ids]

@@ -16,7 +16,7 @@ from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.stored import StoredImages
 from proser_core.store.files import read_json, write_json
 
-PARTS = ("train", "val", "development", "test")
+TASK_PARTS = ("train", "val", "development", "test")
 SUMMARY = "task.json"
 CONTENTS = "contents"
 Channels = tuple[float, float, float]
@@ -99,7 +99,7 @@ class OpenSetTask:
         """Write the arrays and a summary into `folder`; of encoded images, their places. Raises TypeError for images of
         another source."""
         folder.mkdir(parents=True, exist_ok=True)
-        for name in PARTS:
+        for name in TASK_PARTS:
             part: Labelled = getattr(self, name)
             if isinstance(part.images, np.ndarray):
                 np.save(folder / f"{name}_images.npy", part.images)
@@ -113,7 +113,7 @@ class OpenSetTask:
         np.save(folder / "test_classes.npy", self.test_classes)
         if self.contents is not None:
             np.save(folder / f"{CONTENTS}.npy", self.contents)
-        counts = {name: len(getattr(self, name)) for name in PARTS}
+        counts = {name: len(getattr(self, name)) for name in TASK_PARTS}
         summary = TaskSummary(
             split=self.split,
             class_names=self.class_names,

@@ -9,7 +9,7 @@ import torch
 
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask, OpenStream
-from proser_core.jobs.spec import SCORES, SELECTION_METRIC, STATE, Job, read_scores
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, SELECTION_METRIC, STATE, Job, read_scores
 from proser_core.learning.objectives import ProserObjective
 from proser_core.learning.training import training_device
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
@@ -29,7 +29,7 @@ def epochs_in_checkpoint(folder: Path) -> int:
 
 def score_checkpoint(job: Job, open_stream: OpenStream = lambda stored: stored) -> None:
     """Write the macro-F1 of a fine-tune's last checkpoint, on validation images and development unknowns, to its
-    SCORES; the network is the one that it would be if it ended there. `open_stream` is that of `run_job`."""
+    DEVELOPMENT_SCORES; the network is the one that it would be if it ended there. `open_stream` is as of `run_job`."""
     torch.set_num_threads(job.threads)
     folder, recipe = Path(job.folder), from_json(Recipe, job.recipe)
     task, device = OpenSetTask.load(Path(job.task), open_stream), training_device(recipe)
@@ -42,7 +42,7 @@ def score_checkpoint(job: Job, open_stream: OpenStream = lambda stored: stored) 
     row = {"epochs": state["epoch"] + 1.0, SELECTION_METRIC: _macro_f1(objective, recipe, task, device)}
     before = [each for each in read_scores(folder) if each["epochs"] < row["epochs"]]
     lines = [json.dumps(each) for each in [*before, row]]
-    write_atomically(folder / SCORES, "\n".join(lines).encode())
+    write_atomically(folder / DEVELOPMENT_SCORES, "\n".join(lines).encode())
 
 
 def _macro_f1(objective: ProserObjective, recipe: Recipe, task: OpenSetTask, device: torch.device) -> float:

@@ -15,7 +15,7 @@ import torch
 from proser_core.config import Recipe
 from proser_core.data.image_sets import chunks
 from proser_core.data.normalisation import evaluation_batches
-from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
+from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
 from proser_core.jobs.spec import EMBEDDINGS, embedding_inputs
 from proser_core.learning.training import scoring_device
 from proser_core.networks.nets import make_closed_set_net
@@ -50,8 +50,8 @@ def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progr
     device = scoring_device(recipe)
     net = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed).backbone
     net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
-    parts = {name: getattr(task, name) for name in PARTS}
-    keys: dict[str, list[bytes]] = {name: [] for name in PARTS}
+    parts = {name: getattr(task, name) for name in TASK_PARTS}
+    keys: dict[str, list[bytes]] = {name: [] for name in TASK_PARTS}
     waiting: dict[bytes, np.ndarray] = {}
     done, total = 0, sum(map(len, parts.values()))
 
@@ -99,7 +99,7 @@ def _known(root: Path, inputs: dict[str, Any]) -> Known:
             continue
         recorded = Manifest.read(path.parent).inputs
         if all(recorded.get(name) == value for name, value in same.items()):
-            for part in PARTS:
+            for part in TASK_PARTS:
                 with np.load(path.with_name(f"{part}.npz")) as arrays:
                     known |= dict(zip(map(bytes, arrays["digests"]), arrays["embeddings"], strict=True))
     return known
@@ -107,7 +107,7 @@ def _known(root: Path, inputs: dict[str, Any]) -> Known:
 
 def embedded(task: OpenSetTask, folder: Path) -> OpenSetTask:
     """The task with float32[N, d], which `embed_task` wrote into `folder`, in the place of its images."""
-    return with_embeddings(task, {name: np.load(folder / f"{name}.npz")["embeddings"] for name in PARTS})
+    return with_embeddings(task, {name: np.load(folder / f"{name}.npz")["embeddings"] for name in TASK_PARTS})
 
 
 def embedded_in_memory(task: OpenSetTask, recipe: Recipe) -> OpenSetTask:

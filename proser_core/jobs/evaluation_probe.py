@@ -9,7 +9,7 @@ import numpy as np
 from proser_core.baselines.tables import controls
 from proser_core.config import Recipe
 from proser_core.data.splits.class_split import ClassSplit
-from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
+from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
 from proser_core.jobs.probe import NORMALISATION
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.embedding_table import INDEX_SIZE, EmbeddingTable
@@ -65,7 +65,7 @@ def _random_task(recipe: Recipe, counts: Mapping[str, int]) -> OpenSetTask:
         test_classes[1::2] = known + np.arange(len(test_classes) // 2) % unknown
         targets["test"] = np.minimum(test_classes, known)
     train, val, development, test = (
-        Labelled(np.zeros((len(targets[part]), 1, 1, 3), np.uint8), targets[part]) for part in PARTS
+        Labelled(np.zeros((len(targets[part]), 1, 1, 3), np.uint8), targets[part]) for part in TASK_PARTS
     )
     names = tuple(map(str, range(known)))
     return OpenSetTask(split, names, train, val, development, test, test_classes, *NORMALISATION)
@@ -76,7 +76,7 @@ def _random_tables(task: OpenSetTask, num_dummies: int, embedding_size: int) -> 
     rng, known = np.random.default_rng(0), task.num_known
     weights, biases = rng.standard_normal((known, embedding_size), np.float32), np.zeros(known, np.float32)
     tables: dict[str, LogitTable] = {}
-    for part in PARTS:
+    for part in TASK_PARTS:
         targets = getattr(task, part).targets
         logits, dummies, embeddings = (
             rng.standard_normal((len(targets), columns), np.float32) for columns in (known, num_dummies, embedding_size)

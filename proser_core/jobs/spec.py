@@ -20,7 +20,7 @@ EMBEDDINGS = "embeddings"  # another one: what frozen backbones give for the ima
 EMBEDDING = "proser_core.jobs.embedding"  # the module that makes them
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 CLASS_SPLIT = "class_split.json"  # of a prepared task, for people
-SCORES = "development.jsonl"  # of a trial in a search, scored where it paused
+DEVELOPMENT_SCORES = "development.jsonl"  # of a trial in a search, scored where it paused
 SELECTION_METRIC = "dev/macro_f1"
 """By which points are chosen: on validation images and development unknowns."""
 
@@ -136,7 +136,7 @@ def read_epochs(folder: Path) -> list[dict[str, float]]:
 
 def read_scores(folder: Path) -> list[dict[str, float]]:
     """Development scores of a trial, one per pause: `epochs` trained so far, and SELECTION_METRIC."""
-    return _read_lines(folder / SCORES)
+    return _read_lines(folder / DEVELOPMENT_SCORES)
 
 
 def _read_lines(path: Path) -> list[dict[str, float]]:

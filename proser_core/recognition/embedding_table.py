@@ -18,7 +18,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.processor import ieee_convolutions
-from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, place
+from proser_core.recognition.logits import SCORED_PARTS, TRAIN, LogitTable, place
 from proser_core.recognition.scores.embedding_score import NOT_CENTRED, NOT_SCALED
 from proser_core.rng import keyed_generator
 
@@ -126,7 +126,7 @@ def index_rows(task: OpenSetTask, seed: int) -> np.ndarray:
 
 def num_embedded(task: OpenSetTask) -> int:
     """Images that `task_embeddings` goes through."""
-    return sum(len(getattr(task, part)) for part in PARTS) + min(len(task.train), INDEX_SIZE)
+    return sum(len(getattr(task, part)) for part in SCORED_PARTS) + min(len(task.train), INDEX_SIZE)
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,9 @@ def task_embeddings(
     mirror: bool = False,
     progress: Callable[[int], None] = lambda images: None,
 ) -> dict[str, EmbeddingTable]:
-    """Of a task's images by part: PARTS, and as TRAIN those of `index_rows`. Raises TrainingError where one is not
-    finite, ConfigError for a network of a method's own."""
-    images = {part: getattr(task, part).images for part in PARTS}
+    """Of a task's images by part: SCORED_PARTS, and as TRAIN those of `index_rows`. Raises TrainingError where one is
+    not finite, ConfigError for a network of a method's own."""
+    images = {part: getattr(task, part).images for part in SCORED_PARTS}
     images[TRAIN] = _at(task.train.images, index_rows(task, seed))
     normalisation = (task.mean, task.std)
     tables = {

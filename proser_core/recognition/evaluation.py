@@ -8,7 +8,7 @@ import numpy as np
 
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.calibration import Calibration, calibrate
-from proser_core.recognition.logits import PARTS, LogitTable
+from proser_core.recognition.logits import SCORED_PARTS, LogitTable
 from proser_core.recognition.metrics import TestMetrics, auroc, balanced_accuracy, evaluate_settings, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import OpenSetScores, score
@@ -55,7 +55,7 @@ def evaluate(
     development and test. Raises CalibrationError as `calibrate` does, DataError for a test setting without images.
     """
     calibration = calibrate(score_function(logits["val"]), target_rate)
-    val, development, test = (score(logits[part], score_function, calibration) for part in PARTS)
+    val, development, test = (score(logits[part], score_function, calibration) for part in SCORED_PARTS)
     test_targets = np.asarray(task.test.targets)
     return EvaluationReport(
         calibration=calibration,

@@ -17,7 +17,7 @@ from proser_core.errors import TrainingError
 from proser_core.networks.nets import ClassLogits
 from proser_core.processor import ieee_convolutions
 
-PARTS = ("val", "development", "test")
+SCORED_PARTS = ("val", "development", "test")
 TRAIN = "train"  # a further part, of a pretraining alone: its training images, not augmented
 
 
@@ -56,11 +56,11 @@ def compute_logits(
 def task_logits(
     net: nn.Module, task: OpenSetTask, device: torch.device, *, with_training: bool
 ) -> dict[str, LogitTable]:
-    """Logits of a task's images by part: PARTS, and TRAIN if asked for.
+    """Logits of a task's images by part: SCORED_PARTS, and TRAIN if asked for.
 
     Raises TrainingError where one is not finite.
     """
-    parts = (*PARTS, TRAIN) if with_training else PARTS
+    parts = (*SCORED_PARTS, TRAIN) if with_training else SCORED_PARTS
     normalisation = (task.mean, task.std)
     tables = {part: compute_logits(net, getattr(task, part).images, normalisation, device) for part in parts}
     if not all(np.isfinite(table.known).all() and np.isfinite(table.dummies).all() for table in tables.values()):
@@ -89,5 +89,5 @@ def save_logits(tables: dict[str, LogitTable], path: Path) -> None:
 def load_logits(path: Path) -> dict[str, LogitTable]:
     """Inverse of `save_logits`: val, development and test, and train where it is there."""
     with np.load(path) as arrays:
-        parts = (*PARTS, TRAIN) if f"{TRAIN}_known" in arrays else PARTS
+        parts = (*SCORED_PARTS, TRAIN) if f"{TRAIN}_known" in arrays else SCORED_PARTS
         return {part: LogitTable(arrays[f"{part}_known"], arrays[f"{part}_dummies"]) for part in parts}

@@ -24,7 +24,7 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import PARTS, TRAIN, compute_logits
+from proser_core.recognition.logits import SCORED_PARTS, TRAIN, compute_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import SCORES
 from proser_core.store.store import Artefact
@@ -46,7 +46,7 @@ def classifier_of(
         net.classifier.weight += noise * torch.randn(
             net.classifier.weight.shape, generator=torch.Generator().manual_seed(5)
         )
-    parts = {name: getattr(images, name).images for name in (*PARTS, TRAIN)}
+    parts = {name: getattr(images, name).images for name in (*SCORED_PARTS, TRAIN)}
     normalisation, device = (images.mean, images.std), torch.device("cpu")
     logits = {name: compute_logits(net, part, normalisation, device) for name, part in parts.items()}
     score = SCORES[control or "MaxLogit"].fit(logits[TRAIN], np.asarray(images.train.targets))

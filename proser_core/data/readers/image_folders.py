@@ -28,7 +28,7 @@ from proser_core.errors import DataError
 from proser_core.store.files import absolute
 from proser_core.titles import counted
 
-PARTS = ("train", "val", "test")
+FOLDER_PARTS = ("train", "val", "test")
 PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing")  # what others call them
 TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
 LEAST = 3  # images of a class from which training, validation and test each get one
@@ -46,7 +46,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """All image files of all classes as they lie, and which of PARTS are drawn from those of the training."""
+    """All image files of all classes as they lie, and which of FOLDER_PARTS are drawn from those of the training."""
 
     class_names: tuple[str, ...]
     files: list[Listed]
@@ -74,35 +74,35 @@ class _Folders:
     @classmethod
     def of(cls, root: Path) -> "_Folders":
         """Raises DataError for folders that could mean two things, and parts with different classes."""
-        folders = {name: _subfolders(root / name) for name in PARTS}
+        folders = {name: _subfolders(root / name) for name in FOLDER_PARTS}
         if not folders["train"]:
             names = _subfolders(root)
             for name in names:
-                if name in PARTS or (name.lower() in PART_LIKE and _subfolders(root / name)):
+                if name in FOLDER_PARTS or (name.lower() in PART_LIKE and _subfolders(root / name)):
                     raise DataError(
                         f"{root} has a folder {name}/ and no train/CLASS/ that goes with it; name the folders train/, "
                         "val/ and test/, with one for each class in them, or give a folder for each class and none "
                         "with that name"
                     )
             return cls(root, tuple(names), {"train": root})
-        others = [name for name in _subfolders(root) if name not in PARTS and _holds_image(root / name)]
+        others = [name for name in _subfolders(root) if name not in FOLDER_PARTS and _holds_image(root / name)]
         if others:
             raise DataError(
                 f"{root} has train/ with classes, and also {others[0]}/ with images; only val/ and test/ are read "
                 "there. Rename or move it, or, if train is a class, rename that"
             )
-        for part in filter(folders.get, PARTS[1:]):
+        for part in filter(folders.get, FOLDER_PARTS[1:]):
             for name in sorted({*folders[part]} ^ {*folders["train"]}):
                 has, lacks = ("train", part) if name in folders["train"] else (part, "train")
                 raise DataError(
                     f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in each part"
                 )
-        return cls(root, tuple(folders["train"]), {part: root / part for part in PARTS if folders[part]})
+        return cls(root, tuple(folders["train"]), {part: root / part for part in FOLDER_PARTS if folders[part]})
 
     @property
     def drawn(self) -> tuple[str, ...]:
         """The parts without a folder, for which some of the training images are drawn."""
-        return tuple(part for part in PARTS[1:] if part not in self.parts)
+        return tuple(part for part in FOLDER_PARTS[1:] if part not in self.parts)
 
     def images(self, part: str, name: str) -> list[FileStatus]:
         """Those of a class in a part, in the order of their paths. Raises DataError where there are too few."""
@@ -116,7 +116,7 @@ class _Folders:
 
     def grouped(self, grouping: Grouping, decoded: Path | None) -> "_Grouped":
         """All images of all classes, with the part that each is drawn for, so that no group is divided."""
-        own = [part for part in PARTS if part in self.parts]
+        own = [part for part in FOLDER_PARTS if part in self.parts]
         found = [
             (part, label, image)
             for part in own
@@ -192,7 +192,7 @@ class FolderLayout:
         folders = _Folders.of(root)
         places = [
             (part, label, folders.parts[part] / name)
-            for part in PARTS
+            for part in FOLDER_PARTS
             if part in folders.parts
             for label, name in enumerate(folders.class_names)
         ]
@@ -206,7 +206,7 @@ class FolderLayout:
     def fingerprints(self, root: Path) -> Fingerprints:
         """One of each class in each part."""
         folders = _Folders.of(root)
-        parts = [part for part in PARTS if part != "val" or part in folders.parts]
+        parts = [part for part in FOLDER_PARTS if part != "val" or part in folders.parts]
         table = self.grouping.fingerprints() if self.grouping else []
         return table + [
             files_fingerprint(f"{part}/{name}", folders.images(part, name), root)

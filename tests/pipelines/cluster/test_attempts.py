@@ -77,7 +77,7 @@ def paused(
 
 @pytest.mark.parametrize(
     ("stopped_after", "lost"),
-    [(1, (spec.STATE,)), (2, ()), (2, (spec.SCORES,)), (2, (spec.STATE, spec.SCORES))],
+    [(1, (spec.STATE,)), (2, ()), (2, (spec.DEVELOPMENT_SCORES,)), (2, (spec.STATE, spec.DEVELOPMENT_SCORES))],
     ids=str,
 )
 def test_a_training_pauses_after_the_same_epoch_however_the_last_attempt_ended(

@@ -17,7 +17,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import CROWDED
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError
-from proser_core.jobs.spec import FAILURE, SCORES, Job
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, FAILURE, Job
 from proser_core.store.store import Artefact, write_manifest
 
 MESSAGE = (
@@ -87,7 +87,7 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
         side_by_side.append(tuner._local_tuner._tune_config.max_concurrent_trials)
         (tmp_path / "done").mkdir(exist_ok=True)
         write_manifest(tmp_path / "done", {})
-        (tmp_path / "paused" / SCORES).write_text('{"epochs": 2.0, "dev/macro_f1": 0.5}')
+        (tmp_path / "paused" / DEVELOPMENT_SCORES).write_text('{"epochs": 2.0, "dev/macro_f1": 0.5}')
         raise RuntimeError(f"Caught unexpected exception: {MESSAGE}")
 
     monkeypatch.setattr(tune_jobs, "MEMORY_PAUSE_S", 0.0)

@@ -22,7 +22,7 @@ from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import PARTS, TRAIN, compute_logits, load_logits
+from proser_core.recognition.logits import SCORED_PARTS, TRAIN, compute_logits, load_logits
 from proser_core.recognition.scores import own_score
 from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
@@ -69,8 +69,8 @@ def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make:
     assert [row["epoch"] for row in rows] == [0, 1, 2]
     assert all(math.isfinite(value) for row in rows for value in row.values())
     images, logits = OpenSetTask.load(task.path), load_logits(folder / spec.LOGITS)
-    assert tuple(logits) == PARTS
-    for part in PARTS:
+    assert tuple(logits) == SCORED_PARTS
+    for part in SCORED_PARTS:
         assert logits[part].known.shape == (len(getattr(images, part)), 5)
         assert logits[part].dummies.shape == (len(getattr(images, part)), 5)
 
@@ -102,7 +102,7 @@ def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_we
     assert all(given[name].equal(kept[name]) for name in given)
     trained = load_logits(closed_set_weights.parent / spec.LOGITS)
     logits = load_logits(folder / spec.LOGITS)
-    assert tuple(logits) == tuple(trained) == (*PARTS, TRAIN)
+    assert tuple(logits) == tuple(trained) == (*SCORED_PARTS, TRAIN)
     assert all(np.array_equal(logits[part].known, trained[part].known) for part in trained)
     images = OpenSetTask.load(task.path)
     net = make_closed_set_net(recipe.network, images.num_known, recipe.data.image_size, recipe.seed)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline_runs import tiny_recipe
 
 from pipelines.workflow.stages.halving import RUNGS, WHOLE, epochs_left, fallen_behind, halve, pause_at
-from proser_core.jobs.spec import EPOCHS, FAILURE, SCORES, SELECTION_METRIC, read_scores, write_failure
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, SELECTION_METRIC, read_scores, write_failure
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import load_if_complete, write_manifest
 
@@ -42,7 +42,7 @@ class Trainer:
             if pause:
                 row = {"epochs": float(pause), SELECTION_METRIC: self.scores[trial.name]}
                 lines = [json.dumps(each) for each in [*read_scores(trial.folder), row]]
-                (trial.folder / SCORES).write_text("\n".join(lines))
+                (trial.folder / DEVELOPMENT_SCORES).write_text("\n".join(lines))
             else:
                 write_manifest(trial.folder, {})
 

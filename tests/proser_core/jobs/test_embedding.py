@@ -10,7 +10,7 @@ import torch
 from frozen_features import SIZE, as_artefact, bright_task, frozen_recipe, job_of
 
 from proser_core.config import ClusterConfig, NetworkConfig, Recipe
-from proser_core.data.tasks import PARTS, Labelled, OpenSetTask
+from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.embedding import embed_task, embedded
@@ -38,10 +38,10 @@ def test_embeddings_are_those_of_the_backbone_and_are_computed_once_per_image(re
     store, task = Store(tmp_path / "storage"), bright_task()
     reports: list[tuple[int, int]] = []
     made = embed_task(recipe, as_artefact(task, tmp_path / "a"), store, lambda *each: reports.append(each))
-    total = sum(len(getattr(task, part)) for part in PARTS)
+    total = sum(len(getattr(task, part)) for part in TASK_PARTS)
     assert reports[-1] == (total, total)
     net = make_closed_set_net(recipe.network, 3, SIZE, recipe.seed)
-    for part in PARTS:
+    for part in TASK_PARTS:
         expected = compute_embeddings(net, getattr(task, part).images, (task.mean, task.std))
         np.testing.assert_allclose(getattr(embedded(task, made.path), part).images, expected, rtol=1e-4, atol=1e-5)
     again = embed_task(recipe, as_artefact(task, tmp_path / "a"), store, lambda *each: reports.append((-1, -1)))
@@ -76,7 +76,7 @@ def test_an_embedding_is_the_same_bits_whatever_other_tasks_the_storage_holds(re
         for number, each in enumerate(tasks):
             made = embed_task(recipe, as_artefact(each, tmp_path / f"{len(tasks)} {number}"), store, lambda *_: None)
         found.append(embedded(task, made.path))
-    alone, beside = ([getattr(each, part).images for part in PARTS] for each in found)
+    alone, beside = ([getattr(each, part).images for part in TASK_PARTS] for each in found)
     for first, second in zip(alone, beside, strict=True):
         np.testing.assert_array_equal(first, second)
 

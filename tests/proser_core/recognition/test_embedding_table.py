@@ -21,7 +21,7 @@ from proser_core.recognition.embedding_table import (
     task_embeddings,
 )
 from proser_core.recognition.embeddings import compute_embeddings
-from proser_core.recognition.logits import PARTS, TRAIN, compute_logits
+from proser_core.recognition.logits import SCORED_PARTS, TRAIN, compute_logits
 
 IMAGES = random_images(40, seed=5)
 
@@ -55,7 +55,7 @@ def test_the_tables_of_a_task_are_saved_and_read_again(tmp_path):
     tables = task_embeddings(tiny_net(2, 2), task, CPU, progress=counts.append)
     assert sum(counts) == num_embedded(task)
     assert {part: len(table) for part, table in tables.items()} == {
-        **{part: len(getattr(task, part)) for part in PARTS},
+        **{part: len(getattr(task, part)) for part in SCORED_PARTS},
         TRAIN: len(task.train),
     }
     save_embeddings(tables, tmp_path / "embeddings.npz")

@@ -14,7 +14,7 @@ from torch import nn
 
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import PARTS, TRAIN, LogitTable, compute_logits, load_logits, save_logits
+from proser_core.recognition.logits import SCORED_PARTS, TRAIN, LogitTable, compute_logits, load_logits, save_logits
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, PlaceholderGap, placeholder_score
 from proser_core.recognition.scoring import score, unknown_probabilities
 
@@ -131,12 +131,12 @@ def test_a_closed_set_net_has_no_dummy_logits():
     assert (logits.known.shape, logits.dummies.shape, len(logits)) == ((5, 4), (5, 0), 5)
 
 
-@pytest.mark.parametrize("parts", [PARTS, (TRAIN, *PARTS)])
+@pytest.mark.parametrize("parts", [SCORED_PARTS, (TRAIN, *SCORED_PARTS)])
 def test_cached_logits_come_back_bit_equal_with_those_of_training_images_where_there_are_any(tmp_path, parts):
     tables = {part: table(5 + i, seed=i) for i, part in enumerate(parts)}
     save_logits(tables, tmp_path / "logits.npz")
     loaded = load_logits(tmp_path / "logits.npz")
-    assert tuple(loaded) == (*PARTS, TRAIN)[: len(parts)]
+    assert tuple(loaded) == (*SCORED_PARTS, TRAIN)[: len(parts)]
     for part in parts:
         np.testing.assert_array_equal(loaded[part].known, tables[part].known)
         np.testing.assert_array_equal(loaded[part].dummies, tables[part].dummies)

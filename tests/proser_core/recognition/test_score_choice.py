@@ -10,7 +10,7 @@ from proser_core.config import CalibrationConfig, Recipe
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.recognition.embedding_table import select, task_embeddings
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import PARTS, TRAIN
+from proser_core.recognition.logits import SCORED_PARTS, TRAIN
 from proser_core.recognition.score_choice import candidates, choose_score
 from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, PlaceholderGap
@@ -64,7 +64,7 @@ def test_a_network_has_the_scores_that_it_can_have():
     closed_set = task_embeddings(tiny_closed_set_net(2), TASK, CPU)
     names = {kind.name for kind in candidates(closed_set)}
     assert names == {*SCORES, *FURTHER_SCORES} - {"gap", "p(unknown)"}
-    assert "OpenMax" not in {kind.name for kind in candidates({part: closed_set[part] for part in PARTS})}
+    assert "OpenMax" not in {kind.name for kind in candidates({part: closed_set[part] for part in SCORED_PARTS})}
     with pytest.raises(ConfigError, match="no score of this network is called 'gap'"):
         choice("gap", tables=closed_set, own=MaxLogit())
 
