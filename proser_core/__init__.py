@@ -36,13 +36,14 @@ if TYPE_CHECKING:
     from proser_core.learning.step import Arithmetic
     from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
     from proser_core.recognition.calibration import Calibration, calibrate
-    from proser_core.recognition.embedding_table import EmbeddingTable, compute_embedding_table
+    from proser_core.recognition.embedding_table import compute_embedding_table
     from proser_core.recognition.evaluation import EvaluationReport, evaluate
-    from proser_core.recognition.logits import LogitTable, compute_logits
+    from proser_core.recognition.logits import compute_logits
     from proser_core.recognition.metrics import auroc, open_set_macro_f1
     from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
     from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction
     from proser_core.recognition.scoring import OpenSetScores, score
+    from proser_core.recognition.tables import EmbeddingTable, LogitTable
 
 __all__ = [
     "FURTHER_SCORES",

@@ -14,8 +14,8 @@ from proser_core.generative.own_network import TaskShape
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import LOGITS, WEIGHTS
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.tables import load_logits
 from proser_core.recognition.trained_classifier import OwnArchitecture
 
 

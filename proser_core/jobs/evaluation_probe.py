@@ -12,10 +12,10 @@ from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
 from proser_core.jobs.probe import NORMALISATION
 from proser_core.networks.nets import make_closed_set_net
-from proser_core.recognition.embedding_table import INDEX_SIZE, EmbeddingTable
-from proser_core.recognition.logits import TRAIN, LogitTable
+from proser_core.recognition.embedding_table import INDEX_SIZE
 from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import MaxLogit, own_score
+from proser_core.recognition.tables import TRAIN, EmbeddingTable, LogitTable
 
 SAMPLE = 1_000
 """Images of all parts together, at most, by which the time is measured; it grows with the number that is scored."""

@@ -35,8 +35,8 @@ from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
 from proser_core.networks.pretrained import rebased, with_features
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import load_logits
 from proser_core.recognition.scores import ScoreFunction
+from proser_core.recognition.tables import load_logits
 from proser_core.store.files import write_json
 from proser_core.store.lock import absent_folders, exclusive_storage
 from proser_core.store.store import Artefact, Store, check_artefact, import_artefact, load_if_complete

@@ -22,7 +22,6 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placehol
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
-from proser_core.recognition.embedding_table import FittingData
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.scores import (
     FURTHER_SCORES,
@@ -32,6 +31,7 @@ from proser_core.recognition.scores import (
     ScoreFunction,
     placeholder_score,
 )
+from proser_core.recognition.tables import FittingData
 from proser_core.recognition.trained_classifier import Member, OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 

@@ -3,10 +3,8 @@
 Computed from finished weights, in one pass over the images: no training holds this code in its key.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,44 +16,14 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.processor import ieee_convolutions
-from proser_core.recognition.logits import SCORED_PARTS, TRAIN, LogitTable, place
-from proser_core.recognition.scores.embedding_score import NOT_CENTRED, NOT_SCALED
+from proser_core.recognition.logits import place
+from proser_core.recognition.tables import ARRAYS, SCORED_PARTS, TRAIN, EmbeddingTable
 from proser_core.rng import keyed_generator
 
 INDEX_SIZE = 10_000
 """Training images, at most, that scores are fitted to. A classifier keeps the embeddings of all of them where its score
 is a distance to them: 5 MB of 128 numbers each."""
 LEAST_OF_CLASS = 10
-ARRAYS = ("known", "dummies", "embeddings")
-HEAD = ("weights", "biases", "centre", "scale")
-
-
-@dataclass(frozen=True)
-class EmbeddingTable(LogitTable):
-    """Logits of N images, their embeddings phi(x) float32[N, d], and the known classes' classifier: weights
-    float32[K, d] and biases float32[K].
-
-    `centre` and `scale` float32[d] or [1] say what the classifier was trained on: `(phi(x) - centre) / scale`. Heads of
-    a frozen backbone see its embeddings so, though their weights are for phi(x) itself.
-    """
-
-    embeddings: np.ndarray
-    weights: np.ndarray
-    biases: np.ndarray
-    centre: np.ndarray = field(default_factory=lambda: NOT_CENTRED)
-    scale: np.ndarray = field(default_factory=lambda: NOT_SCALED)
-
-
-def select(table: LogitTable, rows: np.ndarray) -> LogitTable:
-    """The images at `rows` of logits, with their embeddings where there are any."""
-    return replace(table, **{name: getattr(table, name)[rows] for name in ARRAYS if hasattr(table, name)})
-
-
-def joined(tables: Sequence[LogitTable]) -> LogitTable:
-    """Images of one network, in order; at least one table."""
-    columns = [name for name in ARRAYS if hasattr(tables[0], name)]
-    arrays = {name: np.concatenate([getattr(table, name) for table in tables]) for name in columns}
-    return replace(tables[0], **arrays)
 
 
 def check_embeds(net: nn.Module) -> None:
@@ -175,39 +143,3 @@ def task_embeddings(
             "rate, or check the weights that it began from"
         )
     return tables
-
-
-@dataclass(frozen=True)
-class FittingData:
-    """What scores of a network are fitted to: tables of training and validation images, and the targets int64[N] of
-    the first."""
-
-    PARTS: ClassVar[tuple[str, ...]] = (TRAIN, "val")
-
-    tables: Mapping[str, EmbeddingTable]
-    targets: np.ndarray
-
-    def save(self, path: Path) -> None:
-        """Write it as .npz."""
-        save_embeddings(self.tables, path, targets=self.targets)
-
-    @classmethod
-    def load(cls, path: Path) -> "FittingData":
-        """Inverse of `save`."""
-        with np.load(path) as arrays:
-            return cls(load_embeddings(path), arrays["targets"])
-
-
-def save_embeddings(tables: Mapping[str, EmbeddingTable], path: Path, **more: np.ndarray) -> None:
-    """Write the tables of all parts, of one network, and `more` arrays into one .npz file."""
-    arrays = {f"{part}_{name}": getattr(table, name) for part, table in tables.items() for name in ARRAYS}
-    head = {name: getattr(next(iter(tables.values())), name) for name in HEAD}
-    np.savez(path, allow_pickle=False, **head, **arrays, **more)
-
-
-def load_embeddings(path: Path) -> dict[str, EmbeddingTable]:
-    """Inverse of `save_embeddings`."""
-    with np.load(path) as arrays:
-        parts = [name.removesuffix("_known") for name in arrays if name.endswith("_known")]
-        head = {name: arrays[name] for name in HEAD if name in arrays}  # earlier files lack the last two
-        return {part: EmbeddingTable(**{name: arrays[f"{part}_{name}"] for name in ARRAYS}, **head) for part in parts}

@@ -1,10 +1,4 @@
-"""Logits of every image that is ever scored, computed once and cached on disk.
-
-Calibration and all metrics start from here, without the network.
-"""
-
-from dataclasses import dataclass
-from pathlib import Path
+"""Logits of every image that is ever scored, computed once: calibration and metrics need the network no more."""
 
 import numpy as np
 import torch
@@ -16,24 +10,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.networks.nets import ClassLogits
 from proser_core.processor import ieee_convolutions
-
-SCORED_PARTS = ("val", "development", "test")
-TRAIN = "train"  # a further part, of a pretraining alone: its training images, not augmented
-
-
-@dataclass(frozen=True)
-class LogitTable:
-    """float32 logits of N images: known [N, K], dummies [N, C] (C is 0 for a closed-set net)."""
-
-    known: np.ndarray
-    dummies: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-    def known_predictions(self) -> np.ndarray:
-        """Closed-set prediction int64[N] in 0..K-1."""
-        return self.known.argmax(axis=1)
+from proser_core.recognition.tables import SCORED_PARTS, TRAIN, LogitTable
 
 
 def compute_logits(
@@ -78,16 +55,3 @@ def place(net: nn.Module, device: torch.device) -> None:
     places = {each.device for each in net.parameters()}
     if net.training or any(each.type != device.type or device.index not in (None, each.index) for each in places):
         net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
-
-
-def save_logits(tables: dict[str, LogitTable], path: Path) -> None:
-    """Write the tables of all parts into one .npz file."""
-    arrays = {f"{part}_{head}": getattr(table, head) for part, table in tables.items() for head in ("known", "dummies")}
-    np.savez(path, allow_pickle=False, **arrays)
-
-
-def load_logits(path: Path) -> dict[str, LogitTable]:
-    """Inverse of `save_logits`: val, development and test, and train where it is there."""
-    with np.load(path) as arrays:
-        parts = (*SCORED_PARTS, TRAIN) if f"{TRAIN}_known" in arrays else SCORED_PARTS
-        return {part: LogitTable(arrays[f"{part}_known"], arrays[f"{part}_dummies"]) for part in parts}

@@ -11,11 +11,10 @@ from proser_core.config.calibration import AUTO
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import CalibrationError
 from proser_core.naming import look_up
-from proser_core.recognition.embedding_table import EmbeddingTable
 from proser_core.recognition.evaluation import DevelopmentMetrics, EvaluationReport, development_metrics, evaluate
-from proser_core.recognition.logits import TRAIN, LogitTable
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction
 from proser_core.recognition.scoring import score
+from proser_core.recognition.tables import TRAIN, EmbeddingTable, LogitTable
 from proser_core.titles import percent
 
 Tables = Mapping[str, LogitTable]

@@ -15,9 +15,9 @@ from proser_core.errors import DataError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embeddings import compute_embeddings, head_logits, mixed_embeddings
-from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, ScoreFunction, own_score
 from proser_core.recognition.scoring import score
+from proser_core.recognition.tables import LogitTable
 from proser_core.titles import MAX_LOGIT, MSP, PROSER
 
 SHOWN_KNOWN, SHOWN_NOVEL, SHOWN_GENERATED = 200, 150, 300

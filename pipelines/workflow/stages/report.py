@@ -24,9 +24,9 @@ from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
-from proser_core.recognition.logits import load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import OpenSetScores
+from proser_core.recognition.tables import load_logits
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import METRICS, OWN_POINT, PROSER, percent

@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from proser_core import titles
-from proser_core.recognition.scores.embedding_score import (
-    NOT_CENTRED,
-    NOT_SCALED,
-    TINY,
-    EmbeddingScore,
-    embeddings_of,
-    unit,
-)
+from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of, unit
+from proser_core.recognition.tables import NOT_CENTRED, NOT_SCALED, LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from proser_core.recognition.logits import LogitTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +32,7 @@ class Cosine(EmbeddingScore):
     reads_validation = True  # in fact only the classifier, which every table has
 
     @classmethod
-    def fit(cls, logits: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, logits: LogitTable, targets: np.ndarray) -> Self:
         table = embeddings_of(logits, cls.name)
         return cls(unit(table.weights * table.scale), table.centre, table.scale)
 
@@ -68,7 +60,7 @@ class MaxLogitAndCosine(EmbeddingScore):
     reads_validation = True
 
     @classmethod
-    def fit(cls, logits: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, logits: LogitTable, targets: np.ndarray) -> Self:
         import torch
 
         table = embeddings_of(logits, cls.name)

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from proser_core import titles
-from proser_core.recognition.scores.embedding_score import NOT_SCALED, TINY, EmbeddingScore, embeddings_of
+from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of
+from proser_core.recognition.tables import NOT_SCALED, LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from proser_core.recognition.logits import LogitTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,7 @@ class BoundaryDistance(EmbeddingScore):
     formula = "- mean distance to decision boundaries, by that to the mean embedding"
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
         table = embeddings_of(training, cls.name)
         weights = table.weights.astype(np.float64) * table.scale
         return cls(table.embeddings.mean(axis=0, dtype=np.float64), weights, table.scale)

@@ -6,17 +6,13 @@ import numpy as np
 
 from proser_core.errors import ConfigError
 from proser_core.recognition.scores.score_function import ScoreFunction
+from proser_core.recognition.tables import EmbeddingTable, LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from proser_core.recognition.embedding_table import EmbeddingTable
-    from proser_core.recognition.logits import LogitTable
-
 AT_ONCE = 512  # images: their distances to an index of 10,000 take 40 MB
 TINY = 1e-12  # norm of an embedding that has no direction
-NOT_CENTRED, NOT_SCALED = np.zeros(1, np.float32), np.ones(1, np.float32)
-"""Of a classifier on embeddings as they are."""
 
 
 class EmbeddingScore(ScoreFunction):
@@ -28,7 +24,7 @@ class EmbeddingScore(ScoreFunction):
     reads_training = True
     needs_embeddings = True
 
-    def __call__(self, logits: "LogitTable") -> np.ndarray:
+    def __call__(self, logits: LogitTable) -> np.ndarray:
         """float64[N], larger for unknown. Raises ConfigError for logits without embeddings."""
         import torch
 
@@ -48,13 +44,13 @@ class EmbeddingScore(ScoreFunction):
         return True
 
 
-def embeddings_of(logits: "LogitTable", score: str) -> "EmbeddingTable":
+def embeddings_of(logits: LogitTable, score: str) -> EmbeddingTable:
     """The logits as an `EmbeddingTable`. Raises ConfigError for those that have no embeddings."""
     if not hasattr(logits, "embeddings"):
         raise ConfigError(
             f"the score {score} reads embeddings, and these are logits alone; compute both by compute_embedding_table"
         )
-    return cast("EmbeddingTable", logits)
+    return cast(EmbeddingTable, logits)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

@@ -8,11 +8,10 @@ import numpy as np
 from proser_core import titles
 from proser_core.errors import CalibrationError
 from proser_core.recognition.scores.embedding_score import EmbeddingScore, embeddings_of
+from proser_core.recognition.tables import LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from proser_core.recognition.logits import LogitTable
 
 NO_SPREAD = 1e-10  # of a variance, in units of the largest: rounding of float32 embeddings
 
@@ -34,7 +33,7 @@ class Mahalanobis(EmbeddingScore):
     formula = "squared Mahalanobis distance to the nearest known class"
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
         embeddings = embeddings_of(training, cls.name).embeddings.astype(np.float64)
         return cls(*_tied_gaussian(embeddings, np.asarray(targets)))
 
@@ -62,7 +61,7 @@ class RelativeMahalanobis(EmbeddingScore):
     formula = "Mahalanobis distance to the nearest known class - that to all of them"
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
         embeddings = embeddings_of(training, cls.name).embeddings.astype(np.float64)
         whitening, means = _tied_gaussian(embeddings, np.asarray(targets))
         basis = whitening / np.linalg.norm(whitening, axis=0)

@@ -8,11 +8,10 @@ import numpy as np
 
 from proser_core import titles
 from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of
+from proser_core.recognition.tables import LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from proser_core.recognition.logits import LogitTable
 
 NEIGHBOUR = 10
 """Which neighbour. Source: method notes (paper: 50 of CIFAR10's 50,000 training images)."""
@@ -33,7 +32,7 @@ class EuclideanNeighbour(EmbeddingScore):
     source = "Sun et al. 2022, without their normalisation"
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
         import torch
 
         embeddings = torch.tensor(embeddings_of(training, cls.name).embeddings)

@@ -4,7 +4,7 @@ As in the authors' code; departures are in docs/method-notes.md. CROSR does the 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -22,9 +22,7 @@ from proser_core.learning.tails import (
     w_scores,
 )
 from proser_core.recognition.scores.score_function import ScoreFunction
-
-if TYPE_CHECKING:
-    from proser_core.recognition.logits import LogitTable
+from proser_core.recognition.tables import LogitTable, select
 
 AT_ONCE = 4096
 """Images that are scored at a time."""
@@ -54,7 +52,7 @@ class OpenMax(ScoreFunction):
     distance: ClassVar[Distance] = staticmethod(eucos)
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> Self:
+    def fit(cls, training: LogitTable, targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> Self:
         """Means and tails of the correctly classified training images, as `fit_tails`.
 
         Raises CalibrationError for a class without a training image, or logits that are not finite.
@@ -66,25 +64,23 @@ class OpenMax(ScoreFunction):
         return cls(**tails._asdict(), alpha=min(alpha, num_known))
 
     @staticmethod
-    def features(logits: "LogitTable") -> np.ndarray:
+    def features(logits: LogitTable) -> np.ndarray:
         """What distances are taken of, float64[N, d]: the logits."""
         return logits.known.astype(np.float64)
 
-    def __call__(self, logits: "LogitTable") -> np.ndarray:
+    def __call__(self, logits: LogitTable) -> np.ndarray:
         """float64[N], larger for unknown. AT_ONCE images are in memory in float64."""
-        from proser_core.recognition.embedding_table import select  # it loads torch: not for `proser list`
-
         parts = np.split(np.arange(len(logits)), range(AT_ONCE, len(logits), AT_ONCE))
         return np.concatenate([self._scores(select(logits, rows)) for rows in parts])
 
-    def _scores(self, logits: "LogitTable") -> np.ndarray:
+    def _scores(self, logits: LogitTable) -> np.ndarray:
         revised, unknown = self.revise(logits)
         best = revised.max(axis=1)
         others = np.sort(revised, axis=1)[:, :-1]
         against = np.concatenate([others, unknown[:, None]], axis=1) - best[:, None]
         return np.logaddexp(0, np.logaddexp.reduce(against, axis=1))
 
-    def revise(self, logits: "LogitTable") -> tuple[np.ndarray, np.ndarray]:
+    def revise(self, logits: LogitTable) -> tuple[np.ndarray, np.ndarray]:
         """Revised logits v_hat float64[N, K], and that of the unknown class, v_hat_0 float64[N] (alg. 2)."""
         known = logits.known.astype(np.float64)
         return revise(known, self._beyond(self.features(logits), known), self.alpha)
@@ -112,6 +108,6 @@ class Crosr(OpenMax):
     distance: ClassVar[Distance] = staticmethod(euclidean)
 
     @staticmethod
-    def features(logits: "LogitTable") -> np.ndarray:
+    def features(logits: LogitTable) -> np.ndarray:
         """Logits and latent features, float64[N, K + d]."""
         return np.concatenate([logits.known, logits.dummies], axis=1).astype(np.float64)

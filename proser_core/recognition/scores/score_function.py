@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from proser_core.recognition.tables import LogitTable
+
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from proser_core.recognition.logits import LogitTable
 
 
 class ScoreFunction:
@@ -33,12 +33,12 @@ class ScoreFunction:
     needs_embeddings: ClassVar[bool] = False
 
     @classmethod
-    def fit(cls, logits: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, logits: LogitTable, targets: np.ndarray) -> Self:
         """Fitted to the logits of N training images and their targets int64[N] in 0..K-1, or to those of validation
         images, without targets: int64[0]. Both are empty for a score that reads neither."""
         return cls()
 
-    def __call__(self, logits: "LogitTable") -> np.ndarray:
+    def __call__(self, logits: LogitTable) -> np.ndarray:
         """float[N], larger for unknown."""
         import torch
 

@@ -8,11 +8,10 @@ import numpy as np
 from proser_core import titles
 from proser_core.recognition.scores.embedding_score import EmbeddingScore, embeddings_of
 from proser_core.recognition.scores.gaussians import NO_SPREAD
+from proser_core.recognition.tables import LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from proser_core.recognition.logits import LogitTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class VirtualLogit(EmbeddingScore):
     formula = "virtual logit - log of the sum of exponentials of the known logits"
 
     @classmethod
-    def fit(cls, training: "LogitTable", targets: np.ndarray) -> Self:
+    def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
         table = embeddings_of(training, cls.name)
         origin = -np.linalg.pinv(table.weights.astype(np.float64)) @ table.biases.astype(np.float64)
         centred = table.embeddings.astype(np.float64) - origin

@@ -3,8 +3,8 @@
 import numpy as np
 
 from proser_core.baselines.own_rules import below_threshold
-from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import SmallestError
+from proser_core.recognition.tables import LogitTable
 
 TABLE = LogitTable(
     known=np.array([[2.0, 1.0], [0.0, 3.0], [1.0, 0.0], [0.0, 1.0]], np.float32),

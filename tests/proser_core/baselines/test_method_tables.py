@@ -12,8 +12,8 @@ from proser_core.baselines.tables import closed_set_scores, controls, finetunes_
 from proser_core.config import DataConfig, FinetuneConfig, Recipe, named_finetunes
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import TRAIN, LogitTable
 from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction
+from proser_core.recognition.tables import TRAIN, LogitTable
 
 OWN = FinetuneConfig(epochs=3, batch_size=32, lr=0.5, weight_decay=0.01)
 RECIPE = Recipe(name="some", data=DataConfig(name="cifar100"), pretrain=fast(), finetune=OWN)

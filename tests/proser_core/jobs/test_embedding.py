@@ -23,7 +23,8 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, rebased, with_features, with_pretrained
 from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.embeddings import compute_embeddings
-from proser_core.recognition.logits import load_logits, task_logits
+from proser_core.recognition.logits import task_logits
+from proser_core.recognition.tables import load_logits
 from proser_core.store.store import Artefact, Store
 
 CPU = torch.device("cpu")

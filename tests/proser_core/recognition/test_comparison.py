@@ -10,8 +10,8 @@ from small_tasks import random_images, small_task
 
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
-from proser_core.recognition.logits import LogitTable
 from proser_core.recognition.scores import PlaceholderGap
+from proser_core.recognition.tables import LogitTable
 from proser_core.recognition.validation_scores import COMPARED, ValidationScores, fingerprint
 from proser_core.titles import METRICS
 

@@ -11,17 +11,10 @@ from torch import nn
 from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.recognition import embedding_table
-from proser_core.recognition.embedding_table import (
-    EmbeddingTable,
-    compute_embedding_table,
-    index_rows,
-    load_embeddings,
-    num_embedded,
-    save_embeddings,
-    task_embeddings,
-)
+from proser_core.recognition.embedding_table import compute_embedding_table, index_rows, num_embedded, task_embeddings
 from proser_core.recognition.embeddings import compute_embeddings
-from proser_core.recognition.logits import SCORED_PARTS, TRAIN, compute_logits
+from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.tables import SCORED_PARTS, TRAIN, EmbeddingTable, load_embeddings, save_embeddings
 
 IMAGES = random_images(40, seed=5)
 

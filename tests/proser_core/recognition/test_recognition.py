@@ -14,9 +14,10 @@ from torch import nn
 
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import SCORED_PARTS, TRAIN, LogitTable, compute_logits, load_logits, save_logits
+from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, PlaceholderGap, placeholder_score
 from proser_core.recognition.scoring import score, unknown_probabilities
+from proser_core.recognition.tables import SCORED_PARTS, TRAIN, LogitTable, load_logits, save_logits
 
 GAP, MSP, MAX_LOGIT = PlaceholderGap(), MaxSoftmaxProbability(), MaxLogit()
 

@@ -8,12 +8,12 @@ from small_tasks import CPU, labelled, small_task, tiny_closed_set_net, tiny_net
 
 from proser_core.config import CalibrationConfig, Recipe
 from proser_core.errors import CalibrationError, ConfigError
-from proser_core.recognition.embedding_table import select, task_embeddings
+from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.logits import SCORED_PARTS, TRAIN
 from proser_core.recognition.score_choice import candidates, choose_score
 from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, PlaceholderGap
+from proser_core.recognition.tables import SCORED_PARTS, TRAIN, select
 
 TASK = replace(small_task(), train=labelled(40, 2, seed=1))
 TABLES = task_embeddings(tiny_net(2, 2), TASK, CPU)
