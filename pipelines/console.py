@@ -64,8 +64,9 @@ def say(console: Console, text: str) -> None:
     """Print one line as it is, without markup; on a terminal a sentence is broken between words, where nothing in it is
     to be copied."""
     text = shown(text)
-    if console.is_terminal and not COPIED.search(text):
-        text = "\n".join(_filled(line, console.width) for line in text.split("\n"))
+    if console.is_terminal:
+        lines = text.split("\n")
+        text = "\n".join(line if COPIED.search(line) else _filled(line, console.width) for line in lines)
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 

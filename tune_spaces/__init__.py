@@ -61,20 +61,6 @@ class SpaceInfo:
     published: tuple[Published, ...] = ()
     claims: tuple[Claim, ...] = ()
 
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> "SpaceInfo":
-        """From its fields as JSON."""
-        claims = [
-            Claim(**{**each, "pairs": tuple(map(tuple, each["pairs"])), "num_unknown": tuple(each["num_unknown"])})
-            for each in values["claims"]
-        ]
-        return cls(
-            values["headline"],
-            values["points"],
-            tuple(Published(**each) for each in values["published"]),
-            tuple(claims),
-        )
-
 
 def space_names() -> list[str]:
     """Names of all spaces, without importing Ray."""

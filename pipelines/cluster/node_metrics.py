@@ -11,7 +11,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from pipelines.progress import poll_in_background
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import tracking_uri
-from pipelines.tracking.system_metrics import Monitor, is_monitored
+from pipelines.tracking.system_metrics import Monitor, are_wanted
 
 PATIENCE_S = 10.0  # for the last values of a machine
 UNREACHABLE = (ray.exceptions.RayError, ConnectionError)
@@ -21,7 +21,7 @@ UNREACHABLE = (ray.exceptions.RayError, ConnectionError)
 def node_metrics(run: ParentRun) -> Iterator[None]:
     """Log them while the run is running, once a cluster is joined; only to a tracking server, which all machines
     reach. What fails stops nothing, and is not said: the training meets a cluster that is away itself."""
-    if not tracking_uri().startswith("http"):
+    if not (are_wanted() and tracking_uri().startswith("http")):
         yield
         return
     monitors: dict[str, Any] = {}
@@ -39,7 +39,7 @@ def node_metrics(run: ParentRun) -> Iterator[None]:
 
 def _monitor_new(monitors: dict[str, Any], run: ParentRun) -> None:
     """An actor, which takes no share of a CPU, on each machine that has none yet."""
-    if not (is_monitored(run) and ray.is_initialized()):
+    if not (run.status == "RUNNING" and ray.is_initialized()):
         return
     here = ray.get_runtime_context().get_node_id()
     for node in ray.nodes():

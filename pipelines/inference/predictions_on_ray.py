@@ -14,6 +14,7 @@ from pipelines.cluster.session import check_room, free_places, join
 from pipelines.cluster.streaming import as_data_error
 from pipelines.inference.predictions import PredictedPart, predict_part
 from proser_core.data.readers.image_files import Found, decoded, pieces
+from proser_core.errors import ClusterError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.files import absolute
 
@@ -36,8 +37,12 @@ def predict_paths_on_ray(
     Raises ClusterError where the cluster does not answer, is too small or busy, DataError where its workers fail.
     """
     join(address, option="--address")
-    count = workers or max(1, free_places(device))
-    check_room("--workers", count, device, address)
+    if workers:
+        check_room("--workers", workers, device, address)
+    count = workers or free_places(device)
+    if not count:
+        kind = "CPU" if device == "cpu" else "CPU and GPU"
+        raise ClusterError(f"the cluster at {address} has no free {kind}; wait for what runs there, or add a machine")
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
     named = [absolute(path) for path in paths]  # workers run in another folder

@@ -80,7 +80,7 @@ def read_table(folder: Path) -> SweepTable:
     splits = {int(index): from_json(ClassSplit, split) for index, split in values["splits"].items()}
     # a file of version 0.1 has the names of spaces alone, and no own point
     said = values["spaces"] if isinstance(values["spaces"], dict) else {}
-    spaces = {name: SpaceInfo.of(said[name]) if said else SpaceInfo() for name in values["spaces"]}
+    spaces = {name: from_json(SpaceInfo, said[name]) if said else SpaceInfo() for name in values["spaces"]}
     own = from_json(FinetuneConfig, values.get("own", {}))
     return SweepTable(**{**values, "spaces": spaces, "splits": splits, "own": own})
 

@@ -13,7 +13,7 @@ from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.workflow.checks import check_places, decide_features
 from pipelines.workflow.own_methods import OwnMethods
-from pipelines.workflow.session import precision_name, say_defects
+from pipelines.workflow.session import precision_name, say_warnings
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
 from proser_core.baselines.methods import same_network
@@ -133,7 +133,7 @@ def prepare_study(
         say(console, f"{name}: {note}")
     try:
         check_further(first, request.data_dir)
-        say_defects(first, request.data_dir, console)
+        say_warnings(first, request.data_dir, console)
         for reason in resolved.left_out.values():
             say(console, f"{name}: not measured: {reason}")
         inputs = TrainingInputs.of(resolved.recipes, request.data_dir, finetunes)

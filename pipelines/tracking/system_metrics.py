@@ -27,18 +27,22 @@ class Monitor:
         self._monitor.finish()
 
 
-def is_monitored(run: ParentRun) -> bool:
-    """Whether a run is running, and MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is not false."""
-    return run.status == "RUNNING" and bool(MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get())
+def are_wanted() -> bool:
+    """Whether MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is not false."""
+    return bool(MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get())
 
 
 @contextmanager
 def system_metrics(run: ParentRun) -> Iterator[None]:
-    """Log those of this machine while the run is running: from now on, or once a finished one goes on."""
+    """Log those of this machine while the run is running: from now on, or once a finished one goes on. A monitor that
+    fails to start is tried once."""
     monitors: list[Monitor] = []
+    tried = not are_wanted()
 
     def begin() -> None:
-        if not monitors and is_monitored(run):
+        nonlocal tried
+        if not tried and run.status == "RUNNING":
+            tried = True
             monitors.append(Monitor(run.run_id, tracking_uri()))
 
     begin()

@@ -101,19 +101,14 @@ def announce(
     """Print where a command works, what is known to be wrong with its images, and what became of the backbone that was
     asked for."""
     say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
-    say_defects(recipe, data_dir, console)
-    if recipe.cluster.address and recipe.cluster.uses_gpu and scoring_device(recipe).type == "cpu":
-        say(
-            console,
-            "torch finds no GPU on this machine: embeddings and evaluation take its CPU, not the cluster's GPUs",
-        )
+    say_warnings(recipe, data_dir, console)
     if is_of_library(recipe.network):
         say(console, describe_backbone(recipe, asked.network.features, expected_images(recipe, data_dir)["train"]))
 
 
-def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None:
-    """Print what is wrong with the recipe's class splits and outlier sets. Raises DataError for an outlier set not
-    found."""
+def say_warnings(recipe: Recipe, data_dir: Path | None, console: Console) -> None:
+    """Print what is wrong with the recipe's class splits and outlier sets, and where this machine lacks the GPU that
+    the cluster has. Raises DataError for an outlier set not found."""
     data = recipe.data
     defect = defect_of(data.split_family, data.name, data.unknown)
     if defect:
@@ -121,6 +116,11 @@ def say_defects(recipe: Recipe, data_dir: Path | None, console: Console) -> None
         say(console, f"class splits of {data.split_family}, {data.name}{against}: {defect}")
     for name, note in outlier_notes(data.outliers, data_dir).items():
         say(console, f"{name}: {note}")
+    if recipe.cluster.address and recipe.cluster.uses_gpu and scoring_device(recipe).type == "cpu":
+        say(
+            console,
+            "torch finds no GPU on this machine: embeddings and evaluation take its CPU, not the cluster's GPUs",
+        )
 
 
 def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any) -> ParentRun:

@@ -55,8 +55,11 @@ def sweep(
     timed_out = bool(max_seconds) and any(row["status"] == "stopped" and row["key"] not in behind for row in found)
     if timed_out:
         session.say("  the time is up; the same command goes on, with as much time again")
-    track_rows(found, session)  # also where all have failed, which ends the run here
-    return _write(found, trials, folder, timed_out)
+    try:
+        return _write(found, trials, folder, timed_out)
+    except TrainingError:  # the node that tracks rows is not reached
+        track_rows(found, session)
+        raise
 
 
 def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bool) -> BuildResult:
@@ -129,8 +132,9 @@ class SweepWatch:
         self._session, self._trials, self._rows = session, trials, rows
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
         self._lost: dict[str, int] = {}  # epochs that failed trials do not train
-        self._workers = trials[0].recipe.cluster.fewest_workers
-        self._shortage = Shortage(session, self._workers)
+        cluster = trials[0].recipe.cluster
+        self._workers = cluster.num_workers
+        self._shortage = Shortage(session, cluster.fewest_workers)
         before = sum(len(spec.read_epochs(trial.folder)) for trial in trials)
         self._total = before + sum(map(sum, epochs_left(trials, stoppable)))
         starting = session.cluster.starting or STARTING

@@ -125,7 +125,8 @@ def tabulate_run(
         others = {titles.scored(PROSER, _scoring(evaluation)): evaluation["methods"][PROSER]["flat"], **others}
     baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
     images = images_title(recipe.data, [index], [recipe.seed])
-    infos, splits, data_set = {space: spaces.get(space, SpaceInfo())}, {index: split}, _data_set(recipe)
+    infos = {space: spaces[space] if recipe.space else SpaceInfo()}
+    splits, data_set = {index: split}, _data_set(recipe)
     return SweepTable(recipe.name, infos, splits, points, baselines, recipe.finetune, images, data_set)
 
 

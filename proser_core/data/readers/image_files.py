@@ -132,10 +132,10 @@ def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor) -> Iterator[Decod
 
 def count_images(paths: Iterable[str], found: Found | None = None) -> int:
     """Number of images below the paths, with those that cannot be decoded. Raises DataError where there is none."""
-    found = replace(found or Found())
+    found, paths = replace(found or Found()), list(paths)
     count = sum(_count(piece) for piece in pieces(paths, found))
     if not count:
-        raise DataError("the Parquet files that were given have no row; give files with images")
+        raise DataError(f"the Parquet files of {' '.join(paths)} have no row; give files with images")
     return count
 
 

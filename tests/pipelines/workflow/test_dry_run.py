@@ -21,6 +21,7 @@ from proser_core.data.readers import digits
 from proser_core.errors import DataError
 from proser_core.store.store import Store
 from proser_core.titles import counted
+from tune_spaces import space_info
 
 pytestmark = pytest.mark.usefixtures("last_of_ray")
 
@@ -67,6 +68,12 @@ def test_options_are_checked_once_and_before_a_node_is_asked_for(
         monkeypatch.setattr(place, name, lambda *given, name=name, asked=asked: called.append(name) or asked(*given))
     assert planned(tiny_recipe(), None, tmp_path)[0] == 0
     assert called == ["check_recipe", "prepare_inputs", "check"]
+
+
+def test_what_a_space_says_of_its_points_goes_with_them() -> None:
+    assert checks.check_run(replace(tiny_recipe(), space="ablation"), None).space_infos == {
+        "ablation": space_info("ablation")
+    }
 
 
 def test_a_storage_that_was_there_stays(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.tables import TRAIN, load_logits, save_logits
 from tune_spaces import SpaceInfo
 
+INFOS = {"betas": SpaceInfo()}
+
 
 def test_the_controls_of_each_class_split_are_scored_from_its_own_networks(split: TrainedSplit, tmp_path: Path) -> None:
     recipe = split.recipe
@@ -43,10 +45,12 @@ def test_a_run_is_a_sweep_over_one_space_that_has_the_recipes_own_point_too() ->
     rows[1]["spaces"] = []
     mixed = replace(recipe, data=replace(recipe.data, unknown="mnist"))
     methods = {name: {"flat": metrics(0.4)} for name in ("PROSER", "PROSER, recipe's own point", "MSP")}
-    made_of = {each.data.unknown: tabulate_run(each, SPLIT, rows, {"methods": methods}, {}) for each in (recipe, mixed)}
+    made_of = {
+        each.data.unknown: tabulate_run(each, SPLIT, rows, {"methods": methods}, INFOS) for each in (recipe, mixed)
+    }
     assert {unknown: made.data_set for unknown, made in made_of.items()} == {"": "digits", "mnist": ""}
     for space in ("betas", ""):
-        made = tabulate_run(replace(recipe, space=space), SPLIT, rows, {"methods": methods}, {})
+        made = tabulate_run(replace(recipe, space=space), SPLIT, rows, {"methods": methods}, INFOS)
         assert [method.label for method in methods_of(made)] == ["PROSER", "PROSER, recipe's own point", "MSP"]
         (found,) = spaces_of(made)
         assert found.title == (space or "own point")

@@ -146,7 +146,7 @@ def test_a_folder_whose_parquet_files_have_no_row_is_refused(
     folder = tmp_path / classifier.class_names[0]
     folder.mkdir()
     parquet.write_table(pa.table({"image": pa.array([], pa.binary())}), folder / "none.parquet")
-    with pytest.raises(DataError, match="the Parquet files that were given have no row; give files with images"):
+    with pytest.raises(DataError, match=f"the Parquet files of {tmp_path} have no row; give files with images"):
         printed(evaluate, EvaluateRequest("models:/own/1", tmp_path))
 
 
