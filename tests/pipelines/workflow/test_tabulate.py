@@ -40,7 +40,7 @@ def test_the_controls_of_each_class_split_are_scored_from_its_own_networks(split
 
 
 def test_a_run_is_a_sweep_over_one_space_that_has_the_recipes_own_point_too() -> None:
-    recipe = replace(tiny_recipe(), finetune=FinetuneConfig())
+    recipe = replace(tiny_recipe(), finetune=FinetuneConfig(), space="betas")
     rows = [trial({"beta": beta}, 0, 0.5 + beta / 10, "betas") for beta in (2.0, 1.0)]
     rows[1]["spaces"] = []
     mixed = replace(recipe, data=replace(recipe.data, unknown="mnist"))
