@@ -6,6 +6,7 @@ Where another Ray lacks one of them, its function does without it, or says what 
 import os
 import tempfile
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,3 +178,14 @@ def serve_http_address() -> tuple[str, int] | None:
             return None
         advice = "Ray Serve runs on the cluster already, and on which port is not known; end it with `serve shutdown`"
         raise _absent("_get_global_client", advice) from error
+
+
+def delete_application(name: str) -> None:
+    """Have Ray Serve delete an application, and do not wait for it. Another Ray may wait, for up to a minute."""
+    from ray import serve
+
+    try:
+        serve.delete(name, _blocking=False)
+    except ABSENT:
+        with suppress(TimeoutError):
+            serve.delete(name)

@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 from ray import serve
 from ray.serve.exceptions import RayServeException
 
-from pipelines.cluster.ray_internals import serve_http_address
+from pipelines.cluster.ray_internals import delete_application, serve_http_address
 from pipelines.serving.application import ByReplica, application
 from pipelines.serving.recogniser import Options, Recogniser
 from proser_core.errors import ClusterError, last_line
@@ -83,7 +83,7 @@ def ray_serve(host: str, port: int, address: str, seconds: float) -> Iterator[No
 
 def _delete(seconds: float) -> None:
     """Delete the application and wait until its replicas have ended: Ray's own wait ends after a minute."""
-    serve.delete(APPLICATION, _blocking=False)
+    delete_application(APPLICATION)
     end = time.monotonic() + seconds
     while application_status() != "NOT_STARTED" and time.monotonic() < end:
         time.sleep(0.1)

@@ -14,7 +14,13 @@ from ray import serve
 from ray_nodes import free_ports, head_node, node
 
 from pipelines.cluster.address import check_access
-from pipelines.cluster.ray_internals import enable_token, keep_coordinator, release_lost_groups, serve_http_address
+from pipelines.cluster.ray_internals import (
+    delete_application,
+    enable_token,
+    keep_coordinator,
+    release_lost_groups,
+    serve_http_address,
+)
 from pipelines.cluster.session import join
 from proser_core.errors import ClusterError
 
@@ -73,6 +79,13 @@ def test_a_coordinator_that_is_not_found_is_named_and_left(monkeypatch: pytest.M
     monkeypatch.delattr(f"{COORDINATOR}.get_or_create_autoscaling_coordinator")
     with pytest.warns(RuntimeWarning, match=r"has no AutoscalingCoordinator .*; where elastic trainings wait"):
         keep_coordinator()
+
+
+def test_an_application_is_deleted_where_ray_always_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    deleted: list[str] = []
+    monkeypatch.setattr(serve, "delete", lambda name: deleted.append(name))
+    delete_application("proser")
+    assert deleted == ["proser"]
 
 
 @pytest.mark.slow
