@@ -110,7 +110,9 @@ class Recogniser:
         message, images = await asyncio.get_running_loop().run_in_executor(
             self._decoders, self._decoded, served, read, kind, body
         )
-        hold(images.pixels.nbytes)  # a small file may be a large image
+        # A small file gives as many bytes as a large one. Only a decoder finds out how many images a body has: counting
+        # before it decodes them would send each request there twice, for what two threads have in hand at a time.
+        hold(images.pixels.nbytes)
         return message, await self._batcher.submit(images)
 
     def _decoded(
