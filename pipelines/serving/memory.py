@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pipelines.serving.http import busy
 from pipelines.serving.limits import MEGABYTE
 
-MAX_HELD = 512 * MEGABYTE
+MAX_HELD_BYTES = 512 * MEGABYTE
+"""32 of the largest bodies that are let in by default; all that may wait (`--max-waiting`) would hold 4 GB."""
 
 
 class Memory:
@@ -23,8 +24,8 @@ class Memory:
 
         def hold(count: int) -> None:
             nonlocal own
-            if own < self._held and self._held + count > MAX_HELD:
-                raise busy(f"got more than {MAX_HELD // MEGABYTE} MB of requests at a time")
+            if own < self._held and self._held + count > MAX_HELD_BYTES:
+                raise busy(f"got more than {MAX_HELD_BYTES // MEGABYTE} MB of requests at a time")
             own += count
             self._held += count
 

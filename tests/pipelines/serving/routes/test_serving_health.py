@@ -113,7 +113,7 @@ class TestHealth:
     ) -> None:
         """Of bodies, and of decoded images."""
         address, file = start(), encoded[0]
-        monkeypatch.setattr(memory, "MAX_HELD", len(file) + 100)
+        monkeypatch.setattr(memory, "MAX_HELD_BYTES", len(file) + 100)
         assert ask(f"{address}/predict", as_json(encoded[:4]))[0] == 200
         half = half_sent(address, file)
         while ask(f"{address}/predict", file, "image/png")[0] == 200:
