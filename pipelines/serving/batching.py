@@ -28,7 +28,8 @@ class RequestImages:
     pixels: np.ndarray
 
 
-BATCH_TIMEOUT_S = 120.0  # after which a batch, or the decoding of a request, counts as hung
+WORK_TIMEOUT_S = 120.0
+"""After which a batch, or the decoding of a request, counts as hung. A server that is stopped waits for it as long."""
 MAX_FAILURES = 3  # batches in a row, after which a process counts as broken
 Classify = Callable[[Model, np.ndarray, int], Predictions]
 Waiting = tuple[RequestImages, "asyncio.Future[Predictions]"]
@@ -55,8 +56,8 @@ class InProgress:
 
     def check(self, name: str) -> None:
         """Raises RuntimeError where a piece hangs."""
-        if time.monotonic() - min(tuple(self._began.values()), default=math.inf) > BATCH_TIMEOUT_S:
-            raise RuntimeError(f"a {name} has not finished within {BATCH_TIMEOUT_S:g} s")
+        if time.monotonic() - min(tuple(self._began.values()), default=math.inf) > WORK_TIMEOUT_S:
+            raise RuntimeError(f"a {name} has not finished within {WORK_TIMEOUT_S:g} s")
 
 
 @dataclass

@@ -12,7 +12,7 @@ import torch
 from fastapi import Request
 
 from pipelines.serving.access import Access
-from pipelines.serving.batching import BATCH_TIMEOUT_S, Batcher, InProgress, RequestImages
+from pipelines.serving.batching import WORK_TIMEOUT_S, Batcher, InProgress, RequestImages
 from pipelines.serving.http import busy, decoded_images, read_body, while_connected
 from pipelines.serving.limits import Limits
 from pipelines.serving.memory import Memory
@@ -41,7 +41,7 @@ class Options:
     @property
     def longest_request(self) -> float:
         """Seconds that a server which is stopped waits for a request that has begun."""
-        return self.limits.max_seconds + BATCH_TIMEOUT_S
+        return self.limits.max_seconds + WORK_TIMEOUT_S
 
 
 class Recogniser:

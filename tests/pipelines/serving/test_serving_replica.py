@@ -18,7 +18,7 @@ from rich.console import Console
 from served_models import environment_of
 
 from pipelines.serving.access import Access
-from pipelines.serving.batching import BATCH_TIMEOUT_S, MAX_FAILURES, Batcher, RequestImages
+from pipelines.serving.batching import MAX_FAILURES, WORK_TIMEOUT_S, Batcher, RequestImages
 from pipelines.serving.limits import Limits
 from pipelines.serving.monitor import POLL_INTERVAL_S, SILENCE_TIMEOUT_S, ReplicaMonitor
 from pipelines.serving.ray_server import Replica, deployment_of
@@ -90,7 +90,7 @@ def test_ray_serve_waits_for_a_request_as_long_as_one_process_does() -> None:
     options = Options("model", "", "cpu", Limits(max_seconds=40), 256, 0, Access(()))
     for replicas in ((2, 2), (1, 2)):
         waits = deployment_to_schema(deployment_of(options, replicas)).graceful_shutdown_timeout_s
-        assert waits == options.longest_request == 40 + BATCH_TIMEOUT_S
+        assert waits == options.longest_request == 40 + WORK_TIMEOUT_S
 
 
 class TestBatcher:
@@ -208,7 +208,7 @@ class TestBatcher:
             task = asyncio.create_task(batcher.submit(self.images(1, version=versions[0])))
             await asyncio.sleep(0.05)
             batcher.check()
-            monkeypatch.setattr("pipelines.serving.batching.BATCH_TIMEOUT_S", 0.01)
+            monkeypatch.setattr("pipelines.serving.batching.WORK_TIMEOUT_S", 0.01)
             with pytest.raises(RuntimeError, match="a batch has not finished"):
                 batcher.check()
             network.free.set()

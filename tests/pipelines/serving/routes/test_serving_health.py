@@ -79,7 +79,7 @@ class TestHealth:
         address, free, real = start(), threading.Event(), getattr(of, name)
         with ThreadPoolExecutor(1) as client, monkeypatch.context() as patch:
             patch.setattr(of, name, lambda *given: free.wait(30) and real(*given))
-            patch.setattr(batching, "BATCH_TIMEOUT_S", 0.01)
+            patch.setattr(batching, "WORK_TIMEOUT_S", 0.01)
             asked = client.submit(ask, f"{address}/predict", encoded[0], "image/png")
             while get(f"{address}/health")[0] == 200:
                 assert not asked.done()
