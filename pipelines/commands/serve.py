@@ -80,6 +80,11 @@ class ServeRequest:
         found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", self.replicas)
         return (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
 
+    @property
+    def in_one_process(self) -> bool:
+        """Whether the process of the command serves by itself, without Ray."""
+        return not self.address and self.least_and_most == (1, 1)
+
 
 def main(arguments: list[str]) -> int:
     """Serve."""
@@ -92,8 +97,7 @@ def serve(request: ServeRequest, console: Console) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait for work must not keep others from theirs
     from pipelines.serving.access import TOKEN, Access, read_token  # loads starlette: not for --help
 
-    several = bool(request.address) or request.least_and_most != (1, 1)
-    asked = "cpu" if several and request.device == "auto" else request.device
+    asked = "cpu" if request.device == "auto" and not request.in_one_process else request.device
     request = replace(request, device=chosen_device(asked, console, request.address))
     token = read_token(request.token_file, os.environ.pop(TOKEN, None))
     if not request.address:
@@ -122,7 +126,7 @@ def _served(request: ServeRequest, access: "Access", console: Console) -> Iterat
     options = Options(
         uri, tracking_uri(), request.device, request.limits, request.max_waiting, request.reload_pause, access, cores
     )
-    if request.least_and_most == (1, 1) and not request.address:
+    if request.in_one_process:
         from pipelines.serving.local_server import local_server
 
         with local_server(options, request.host, request.port) as ask:
