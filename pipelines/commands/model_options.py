@@ -13,7 +13,8 @@ from proser_core.errors import ConfigError
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     tyro.conf.arg(
-        help="Device that runs the network; auto is a GPU if torch finds one here. On a Ray cluster auto is cpu."
+        help="Device that runs the network; auto is a GPU if torch finds one here. With --address, or with --replicas "
+        "above 1, it is cpu."
     ),
 ]
 Model = Annotated[
