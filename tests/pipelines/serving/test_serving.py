@@ -12,6 +12,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -166,17 +167,22 @@ def test_one_process_reads_its_model_once_and_an_ipv6_address_is_printed_as_a_ur
     monkeypatch.setenv("OMP_WAIT_POLICY", "passive")
     read, load = [], OpenSetClassifier.load
     monkeypatch.setattr(OpenSetClassifier, "load", lambda place: read.append(place) or load(place))
-    (port,), out = free_ports(1), io.StringIO()
+    (port,), out, ended = free_ports(1), io.StringIO(), threading.Event()
 
     def stop() -> None:
         deadline = time.monotonic() + 60
-        while not (listens := "stop with" in out.getvalue()) and time.monotonic() < deadline:
+        while "stop with" not in out.getvalue() and time.monotonic() < deadline and not ended.is_set():
             time.sleep(0.01)
-        if listens:
-            os.kill(os.getpid(), signal.SIGTERM)
+        if not ended.is_set():
+            os.kill(os.getpid(), signal.SIGINT)  # in any case: the server does not end by itself
 
     threading.Thread(target=stop, daemon=True).start()
-    assert serve(ServeRequest(str(tmp_path / "model"), host="::1", port=port), Console(file=out, width=200)) == 0
+    request = ServeRequest(str(tmp_path / "model"), host="::1", port=port)
+    try:
+        with suppress(KeyboardInterrupt):  # of a server that did not listen to signals yet
+            assert serve(request, Console(file=out, width=200)) == 0
+    finally:
+        ended.set()
     assert f"model: 5 classes, and unknown\nhttp://[::1]:{port}/predict" in out.getvalue()
     assert read == [tmp_path / "model"]
 
