@@ -67,11 +67,11 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -
     """What `work` returns on a request whose body was read. It is cancelled if the client leaves: Ray Serve cancels a
     request then, uvicorn does not."""
     working, leaving = asyncio.create_task(work), asyncio.create_task(_until_it_leaves(request))
-    leaving.add_done_callback(lambda _: working.cancel())
+    leaving.add_done_callback(lambda _: _has_left(leaving) and working.cancel())
     try:
         return await working
     except asyncio.CancelledError as error:
-        if leaving.done():  # nobody reads the answer; it is counted
+        if _has_left(leaving):  # nobody reads the answer; it is counted
             raise HTTPException(400, "the client left before its answer") from error
         raise
     finally:
@@ -81,6 +81,11 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -
 async def _until_it_leaves(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _has_left(leaving: "asyncio.Task[None]") -> bool:
+    """Not so where `receive` failed, as that of Ray Serve may: nothing is known of the client then."""
+    return leaving.done() and not leaving.cancelled() and leaving.exception() is None
 
 
 def busy(reason: str) -> HTTPException:

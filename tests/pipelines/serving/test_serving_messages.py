@@ -15,7 +15,7 @@ from PIL import Image
 from pydantic import ValidationError
 from served_models import JSON, LIMITS, as_json, large_image
 
-from pipelines.serving.http import decoded_images, encoded_images, read_body
+from pipelines.serving.http import decoded_images, encoded_images, read_body, while_connected
 from pipelines.serving.inference_protocol import read_request
 from pipelines.serving.limits import Limits
 from pipelines.serving.messages import InferenceRequest
@@ -130,6 +130,18 @@ class TestMessages:
         with pytest.raises(HTTPException, match=r"0 bytes of a body in 0\.05 s; send the whole") as caught:
             asyncio.run(read_body(request, Limits(max_seconds=0.05), [].append))
         assert caught.value.status_code == 408
+
+    def test_a_connection_that_fails_is_no_client_that_left(self) -> None:
+        """As Ray's may fail: the work goes on."""
+
+        async def receive() -> dict[str, Any]:
+            raise OSError
+
+        async def work() -> str:
+            await asyncio.sleep(0.01)
+            return "done"
+
+        assert asyncio.run(while_connected(Request({"type": "http"}, receive), work())) == "done"
 
     def test_images_of_too_many_pixels_together_are_refused_before_any_is_decoded(
         self, monkeypatch: pytest.MonkeyPatch
