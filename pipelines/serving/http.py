@@ -2,7 +2,7 @@
 `{"images": ["<base64>", ...]}`; the response has a prediction for each.
 
 Errors are HTTPExceptions: 400 a malformed body, 408 one that does not arrive, 413 too large, 415 another kind of form,
-422 an image that cannot be decoded, 503 too many requests at a time.
+422 an image that cannot be decoded, 499 a client that left, 503 too many requests at a time.
 """
 
 import asyncio
@@ -38,6 +38,7 @@ FILE = re.compile(rb"^content-disposition:.*;[ \t]*filename\*?[ \t]*=", re.IGNOR
 HEAD = 8192  # bytes that are looked at: more could only cost time
 OTHER_FIELDS = 16  # of a form, beside its files
 RETRY_AFTER_S = "1"
+CLIENT_LEFT = 499  # nginx's, in its log
 
 
 async def read_body(request: Request, limits: Limits, hold: Callable[[int], None]) -> bytes:
@@ -59,7 +60,7 @@ async def read_body(request: Request, limits: Limits, hold: Callable[[int], None
             408, f"got {len(body)} bytes of a body in {limits.max_seconds:g} s; send the whole of it in that time"
         ) from error
     except ClientDisconnect as error:  # nobody reads the answer; it is counted
-        raise HTTPException(400, "the client left before its body was sent") from error
+        raise HTTPException(CLIENT_LEFT, "the client left before its body was sent") from error
     return bytes(body)
 
 
@@ -72,7 +73,7 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -
         return await working
     except asyncio.CancelledError as error:
         if _has_left(leaving):  # nobody reads the answer; it is counted
-            raise HTTPException(400, "the client left before its answer") from error
+            raise HTTPException(CLIENT_LEFT, "the client left before its answer") from error
         raise
     finally:
         leaving.cancel()

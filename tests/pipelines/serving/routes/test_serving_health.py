@@ -68,7 +68,7 @@ class TestHealth:
             free.set()
             assert [each.result()[0] for each in asked] == [200] * threads
         assert len(worked) == threads
-        assert re.search(r'proser_requests_total\{.*status="400".*\} 1', get(f"{address}/metrics")[1])
+        assert re.search(r'proser_requests_total\{.*status="499".*\} 1', get(f"{address}/metrics")[1])
 
     @pytest.mark.parametrize(
         ("of", "name"), [(http, "decode_square"), (OpenSetClassifier, "predict")], ids=["image", "batch"]
@@ -176,5 +176,5 @@ class TestMetrics:
             client.sendall(f"POST /predict HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100000\r\n\r\nabc".encode())
         while 'route="/predict"' not in (text := get(f"{address}/metrics")[1]):
             pass
-        assert re.search(r'proser_requests_total\{.*route="/predict".*status="400".*\} 1', text)
+        assert re.search(r'proser_requests_total\{.*route="/predict".*status="499".*\} 1', text)
         assert not caplog.records
