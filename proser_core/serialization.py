@@ -55,7 +55,7 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         return _tuple(parts, value, where)
     if origin is Literal:  # which of them, the class checks
         parts = tuple({type(choice) for choice in parts})
-    return _plain(parts or (kind,), value, where)
+    return _plain(tuple(get_origin(part) or part for part in parts) or (kind,), value, where)
 
 
 def _tuple(parts: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:

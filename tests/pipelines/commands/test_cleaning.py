@@ -159,7 +159,7 @@ def test_what_trainings_and_sweeps_give_to_ray_is_known(storage: Path) -> None:
 def test_every_stage_of_the_code_is_known() -> None:
     constants = vars(spec) | vars(own_plans) | vars(preparing) | vars(stage_module)
     sources = (path.read_text() for package in ("pipelines", "proser_core") for path in (ROOT / package).rglob("*.py"))
-    pattern = r'(?:store\.(?:run|folder)|@stage)\("?(?:spec\.)?(\w+)'
+    pattern = r'(?:store\.(?:run|folder)\(|@stage\(|artefact_folder\([\w.]+, )"?(?:spec\.)?(\w+)'
     calls = [call for text in sources for call in re.findall(pattern, text)]
     stages = {constants.get(name, name) for name in calls if name not in ("name", "stage")}  # variables
     assert stages == set(FOLDERS)

@@ -15,7 +15,7 @@ from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
-from pipelines.workflow.training import TrainedSplit, finetunes_of
+from pipelines.workflow.training import TrainedSplit, finetunes_of, infos_of
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.config.calibration import NetworkName
 from proser_core.data.tasks import OpenSetTask, TaskSummary
@@ -80,7 +80,7 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     for each in (evaluated, folder):
         each.mkdir()
     evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated)
-    report(split, trained.rows, Artefact(evaluated, ""), folder)
+    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), folder)
     names = {path.name for path in (folder / "tables").iterdir()}
     assert {"evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
@@ -134,7 +134,7 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
 
     evaluate_run(*given)
     assert sorted((store.root / TABLES).glob("*")) == computed
-    report(split, trained.rows, Artefact(evaluated, ""), folder)
+    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), folder)
     page = (folder / "tables" / SCORES_PAGE).read_text()
     assert page.count("(chosen)") == 3
     assert "development, noise" in page
@@ -173,7 +173,7 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     val = OpenSetTask.load(split.task.path).val
     scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
     np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
-    report(split, trained.rows, Artefact(evaluated, ""), folder)
+    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), folder)
     assert f"Network of the model: {found['network']}" in (folder / "results.md").read_text()
     for name in ("scores", "macro_f1_over_known_rate", "known_rate", "confusion"):
         assert f"<title>{wanted}: " in (folder / "figures" / f"{name}.svg").read_text()
