@@ -55,7 +55,7 @@ def folder_logits(
     *,
     embeddings: bool = False,
 ) -> FolderLogits:
-    """Logits of all images below a folder, and embeddings where they are asked for; `report` is told how many were
+    """Logits of all images below a folder, and embeddings where they are asked for; `report` gets how many were
     read, and of how many. Its first level names their classes, spelt as the model has them; "" for images directly in
     it. Memory holds the logits, not the images. Raises DataError where no image can be decoded."""
     check_paths([str(folder)])

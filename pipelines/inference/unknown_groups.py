@@ -49,7 +49,7 @@ class Reviewed:
 def review_images(
     classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str, report: Callable[[int], None]
 ) -> Reviewed:
-    """Classify all images below the paths, and keep up to MOST unknown ones; `report` is told how many were read.
+    """Classify all images below the paths, and keep up to MOST unknown ones; `report` gets how many were read.
     Raises ConfigError for a network of a method's own, which has no embedding, DataError for Parquet files, whose rows
     cannot be copied."""
     check_embeds(classifier.net)

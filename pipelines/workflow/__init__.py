@@ -1,8 +1,11 @@
 """One run or sweep: the DAG of its stages, the session it runs in, and its plan.
 
-commands/run.py     run.run: one recipe; where all classes are known, by way of refit.choose_and_refit
-commands/sweep.py   sweeping.sweep: spaces on several class splits
-both                session.open_session, then session.execute: dag.py (Hamilton), whose nodes are in stages/
-commands/promote.py promotion.promote; best_of registers a sweep's best trial first
-commands/job.py     offline_jobs: what a machine without Ray trains, and its way back
+What a command calls, in order:
+
+    commands/run.py       checks.check_request, then run.run_checked: one recipe; where all classes are known, by way of
+                          refit.choose_and_refit
+    commands/sweep.py     sweeping.sweep: spaces on several class splits
+    both                  session.open_session, then session.execute: dag.py (Hamilton), whose nodes are in stages/
+    commands/promote.py   promotion.promote; best_of registers a sweep's best trial first
+    commands/job.py       offline_jobs: what a machine without Ray trains, and its way back
 """

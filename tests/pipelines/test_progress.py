@@ -2,6 +2,7 @@
 
 import io
 import re
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -61,22 +62,21 @@ def test_what_was_done_before_does_not_count_as_fast(clock: list[float]) -> None
     assert "9/10 epochs, 0:50 left" in out.getvalue()
 
 
-def test_no_more_time_is_left_than_until_the_work_is_stopped(clock: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("updates", "left"),
+    [
+        ([{"at_most": seconds} for seconds in (600, 500, 400, 15)], ["6:40", "0:15"]),
+        ([{"total": epochs} for epochs in (10, 10, 10, 5)], ["13:20", "3:20"]),
+    ],
+    ids=["until the work is stopped", "of what will be done"],
+)
+def test_no_more_time_is_left_than(updates: list[dict[str, Any]], left: list[str], clock: list[float]) -> None:
     out = io.StringIO()
     bar = ProgressBar(Console(file=out, width=200), "sweep", 10, "epochs", "starting Ray")
-    for done, at_most in enumerate((600, 500, 400, 15)):
-        bar.update(done, at_most=at_most)
+    for done, update in enumerate(updates):
+        bar.update(done, **update)
         clock[0] += 100
-    assert re.findall(r"(\S+) left", out.getvalue()) == ["6:40", "0:15"]
-
-
-def test_what_will_not_be_done_is_not_left(clock: list[float]) -> None:
-    out = io.StringIO()
-    bar = ProgressBar(Console(file=out, width=200), "sweep", 10, "epochs", "starting Ray")
-    for done, total in enumerate((10, 10, 10, 5)):
-        bar.update(done, total=total)
-        clock[0] += 100
-    assert re.findall(r"(\S+) left", out.getvalue()) == ["13:20", "3:20"]
+    assert re.findall(r"(\S+) left", out.getvalue()) == left
 
 
 def test_a_line_is_printed_where_something_has_changed_and_seldom_else(clock: list[float]) -> None:
