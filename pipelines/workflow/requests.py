@@ -156,7 +156,7 @@ class SweepRequest:
 
 @dataclass(frozen=True)
 class PromoteRequest:
-    """Make a version the champion, unless it is worse than the present one. The paired bootstrap compares macro-F1,
+    """Make a version the champion, unless it is worse than the present one. Paired intervals compare macro-F1,
     AUROC and closed-set accuracy on the same validation images and development unknowns; the known rate must hold its
     target. Exit code 1: the version was refused. Every decision is a run in MLflow."""
 

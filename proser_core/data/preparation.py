@@ -13,7 +13,7 @@ from proser_core.data.group_notes import KnownGroups
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet, ImageSource, chunks, joined_arrays
 from proser_core.data.mirroring import Mirroring, judge_mirroring
-from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes
+from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes, sources_of
 from proser_core.data.readers.layout import Part
 from proser_core.data.repeats import Repeats
 from proser_core.data.splits.class_split import ClassSplit, draw_split
@@ -47,7 +47,7 @@ def make_task(
         val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed, known.groups)
         train, val = known.select(~val_rows), known.select(val_rows)
     development = (
-        images.development(split, seed, count=len(val), training=known)
+        images.development(split, seed, count=len(val), apart_from=joined_arrays(known.groups, val.groups))
         if config.has_development
         else known.select(np.zeros(0, np.int64))
     )
@@ -151,11 +151,10 @@ def split_of(config: DataConfig, data_dir: Path | None) -> ClassSplit:
 
 def _check_development(config: DataConfig) -> None:
     """Raises ConfigError for development unknowns whose classes are known or tested on."""
-    families = {name: source.classes_of or name for name, source in SOURCES.items()}
-    for other in (config.name, config.unknown):
-        if config.development in families and families[config.development] == families.get(other):
+    for other in (config.name, config.unknown, *config.outliers):
+        if config.development in SOURCES and sources_of(config.development) & sources_of(other):
             raise ConfigError(
-                f"data.development is {config.development}, whose classes are those of {other}, and these are known or "
+                f"data.development is {config.development}, which shares classes with {other}, and these are known or "
                 "tested on; give a data set of other classes, or held-out-N for N further classes of data.name"
             )
 
@@ -218,13 +217,13 @@ class _Images:
         sets = [open_outlier_set(name, self.data_dir).load(size=self.config.image_size, count=count) for name in names]
         return ImageSet(np.concatenate(sets), np.repeat(np.arange(len(sets)), count), names)
 
-    def development(self, split: ClassSplit, seed: int, count: int, training: ImageSet) -> ImageSet:
-        """`count` images (or all, where there are fewer) of classes that are in no test setting, in no group with a
-        training or validation image. Raises DataError where none is left."""
+    def development(self, split: ClassSplit, seed: int, count: int, apart_from: np.ndarray | None) -> ImageSet:
+        """`count` images (or all, where there are fewer) of classes that are in no test setting, in none of the groups
+        `apart_from`, of training and validation images. Raises DataError where none is left."""
         name = self.config.name if split.development else self.config.development
         pool = self.read(name, "train", split.development or None)
-        if name == self.config.name and pool.groups is not None and training.groups is not None:
-            apart = ~np.isin(pool.groups, training.groups)
+        if name == self.config.name and pool.groups is not None and apart_from is not None:
+            apart = ~np.isin(pool.groups, apart_from)
             if not apart.any():
                 raise DataError(
                     "the classes held out for development have no image that is in no group with one of a known class; "

@@ -7,7 +7,7 @@ import numpy as np
 from proser_core.config import Recipe
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import DataSet, open_data_set
-from proser_core.data.outliers.outlier_sets import OUTLIERS, OutlierSet, open_outlier_set
+from proser_core.data.outliers.outlier_sets import OUTLIERS, OutlierSet, open_outlier_set, sources_of
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
@@ -22,10 +22,10 @@ READING = __name__
 def check_further(recipe: Recipe, data_dir: Path | None) -> None:
     """Raises ConfigError for a set that there is not, or that is known or tested on, DataError for one not found."""
     data = recipe.data
-    taken = set().union(*map(_shared, (data.name, data.unknown, data.development, *data.outliers)))
+    taken = set().union(*map(sources_of, (data.name, data.unknown, data.development, *data.outliers)))
     for name in recipe.calibration.development:
         look_up("set of development unknowns", name, {**SOURCES, **OUTLIERS})
-        if _shared(name) & taken:
+        if sources_of(name) & taken:
             raise ConfigError(
                 f"calibration.development has {name}, whose classes or images are known, tested on, or already "
                 "those of data.development; give another set"
@@ -33,13 +33,6 @@ def check_further(recipe: Recipe, data_dir: Path | None) -> None:
         missing = _opened(name, data_dir, data.download).missing
         if missing:
             raise DataError(missing)
-
-
-def _shared(name: str) -> set[str]:
-    """A set, and those that its images or classes are of."""
-    outliers, source = OUTLIERS.get(name), SOURCES.get(name)
-    others = (outliers.classes_of, *outliers.made_of) if outliers else (source.classes_of,) if source else ()
-    return {name, *others} - {""}
 
 
 def further_images(recipe: Recipe, task: Artefact, data_dir: Path | None, store: Store) -> Artefact | None:

@@ -24,7 +24,7 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title
     targets = np.asarray(task.test.targets)
     known = np.sort(scores.scores[targets < task.num_known])
     rates = np.linspace(0.5, 1.0, 101)
-    thresholds = known[np.ceil(rates * len(known)).astype(int) - 1]
+    thresholds = known[np.ceil(rates * len(known) - 1e-9).astype(int) - 1]  # as `calibrate` counts
     curves = {setting: _macro_f1_at(thresholds, scores, task, setting) for setting in task.split.settings}
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config import DataConfig
+from proser_core.data.catalogue import SOURCES
 from proser_core.data.outliers import grey, odin
 from proser_core.data.outliers.places import OutlierSource, Place
 from proser_core.data.readers.fingerprints import Fingerprints
@@ -84,11 +85,16 @@ def outlier_notes(names: Sequence[str], data_dir: Path | None) -> dict[str, str]
 
 
 def check_outliers(config: DataConfig) -> None:
-    """Raises ConfigError for an unknown set, and for one whose classes are known or choose hyperparameters."""
+    """Raises ConfigError for an unknown set, and for one whose classes are known."""
     for name in config.outliers:
-        shared = look_up("outlier set", name, OUTLIERS).classes_of
-        if shared and shared in (config.name, config.development):
-            role = "known" if shared == config.name else "the development unknowns"
+        if look_up("outlier set", name, OUTLIERS).classes_of == config.name:
             raise ConfigError(
-                f"data.outliers has {name}, whose classes are those of {shared}, and these are {role}; omit one of them"
+                f"data.outliers has {name}, whose classes are those of {config.name}, and these are known; omit it"
             )
+
+
+def sources_of(name: str) -> set[str]:
+    """A data set or outlier set, and all sets whose classes or images it has."""
+    outliers, source = OUTLIERS.get(name), SOURCES.get(name)
+    others = (outliers.classes_of, *outliers.made_of) if outliers else (source.classes_of,) if source else ()
+    return {name}.union(*map(sources_of, filter(None, others)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_tasks import digits_config, loaded_again, random_images, small_task
 
-from proser_core.config import Recipe
+from proser_core.config import DataConfig, Recipe
 from proser_core.data import catalogue as sources
 from proser_core.data.catalogue import Source
 from proser_core.data.data_sets import open_data_set
@@ -97,8 +97,17 @@ def test_development_unknowns_from_the_data_set_itself_are_refused():
 
 @pytest.mark.parametrize("of_digits", ["mnist", "svhn"])
 def test_development_unknowns_of_the_known_classes_are_refused(of_digits):
-    with pytest.raises(ConfigError, match=f"is {of_digits}, whose classes are those of digits"):
+    with pytest.raises(ConfigError, match=f"is {of_digits}, which shares classes with digits"):
         make_task(digits_config(development=of_digits), None, seed=0)
+
+
+@pytest.mark.parametrize("of_digits", ["mnist", "svhn", "digits"])
+def test_development_unknowns_of_the_images_that_an_outlier_set_is_made_of_are_refused(of_digits):
+    config = DataConfig(
+        name="cifar10", num_known=10, unknown_settings=(), outliers=("mnist-noise",), development=of_digits
+    )
+    with pytest.raises(ConfigError, match=f"is {of_digits}, which shares classes with mnist-noise"):
+        make_task(config, None, seed=0)
 
 
 def test_mean_and_deviation_are_of_the_training_images(task):

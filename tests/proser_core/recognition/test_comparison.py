@@ -3,13 +3,19 @@
 import dataclasses
 from pathlib import Path
 
+import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
+from scipy.special import xlogy
+from scipy.stats import binom
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from small_tasks import random_images, small_task
 
 from proser_core.recognition.calibration import calibrate
-from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
+from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common, lower_end
 from proser_core.recognition.scores import PlaceholderGap
 from proser_core.recognition.tables import LogitTable
 from proser_core.recognition.validation_scores import COMPARED, ValidationScores, fingerprint
@@ -51,10 +57,48 @@ def test_its_metrics_are_those_of_scikit_learn() -> None:
 
 def test_a_classifier_is_as_good_as_itself() -> None:
     held = scored(1.0)
-    comparison = against(held, held, tolerance=0.0)
-    for each in comparison.differences.values():
-        assert (each.low, each.difference, each.high) == (0, 0, 0)
+    comparison = against(held, held)
+    for name, each in comparison.differences.items():
+        width = 0.0 if name != "closed_set_accuracy" else 1.96**2 / (KNOWN + 1.96**2)
+        assert (each.low, each.difference, each.high) == pytest.approx((-width, 0, width))
     assert comparison.objections == []
+
+
+def test_few_images_cannot_show_that_nothing_is_lost() -> None:
+    held = scored(1.0)
+    few = held.select(np.r_[:20, KNOWN : KNOWN + 20])
+    (objection,) = against(few, few).objections
+    assert (
+        objection == f"{METRICS['closed_set_accuracy']}: +0.0 points, at worst -16.1 by 20 known images; 2 may be lost"
+    )
+
+
+@pytest.mark.parametrize("count", [5, 50, 189, 400, 1000])
+def test_a_candidate_that_is_worse_by_the_tolerance_is_hardly_ever_found_to_be_as_good(count: int) -> None:
+    losses = np.arange(min(count, 60) + 1)
+    passed = [lower_end(0, int(lost), count) >= -0.02 for lost in losses]
+    assert binom.pmf(losses, count, 0.02)[passed].sum() <= 0.025
+
+
+@given(hnp.arrays(np.int64, 4, elements=st.integers(0, 40)))
+def test_the_interval_of_accuracies_is_where_the_likeliest_shares_are_1_96_standard_errors_away(
+    cells: np.ndarray,
+) -> None:
+    wins, losses, count = int(cells[0]), int(cells[1]), int(cells.sum())
+    assume(count > 0)
+    low = lower_end(wins, losses, count)
+    assert -1 <= low < (wins - losses) / count or low == -1 == (wins - losses) / count
+    if not -0.999 < low < (wins - losses) / count - 1e-6:
+        return
+
+    def unlikely(lost: float) -> float:  # the multinomial likelihood of shares that differ by `low`, negative
+        return -float(xlogy(wins, lost + low) + xlogy(losses, lost) + xlogy(count - wins - losses, 1 - 2 * lost - low))
+
+    found = minimize_scalar(
+        unlikely, bounds=(max(0.0, -low), (1 - low) / 2), method="bounded", options={"xatol": 1e-10}
+    )
+    error = np.sqrt((2 * found.x + low - low**2) / count)
+    assert ((wins - losses) / count - low) / error == pytest.approx(1.96, abs=1e-3)
 
 
 def test_a_better_one_has_no_objection_and_the_other_way_round_every_metric_objects() -> None:
@@ -164,6 +208,7 @@ def test_other_classes_are_compared_on_the_images_of_those_that_both_know() -> N
                 for row in rows
             ]
             assert getattr(found.differences[metric], each) == pytest.approx(np.mean(right))
+    assert found.known_rate == own.known_rate(side(own, names).calibration.bias)  # of all its validation images
     assert found.new_classes.keys() == {"egg"}
     assert found.new_classes["egg"][0] == ants.sum()
     assert found.objections == ["the class ant would no longer be known"]

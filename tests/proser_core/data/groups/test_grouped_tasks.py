@@ -192,3 +192,20 @@ def test_a_held_out_image_that_belongs_to_a_training_image_does_not_choose(tmp_p
     found = make_task(config, tmp_path).development.images
     assert len(found)
     assert not {groups[image.tobytes()] for image in found} & set(training.groups.tolist())
+
+
+def test_nor_does_one_that_belongs_to_an_image_of_a_folder_val(tmp_path: Path) -> None:
+    numbers = iter(range(100))
+    for name in ("a", "b", "c"):
+        for part, count in (("train", 6), ("val", 3), ("test", 3)):
+            (tmp_path / part / name).mkdir(parents=True)
+            for row in range(count):
+                scene(next(numbers)).save(tmp_path / part / name / f"{row}.png")
+    config = replace(CONFIG, development="held-out-1")
+    split = draw_split(config, 3)
+    held_out, known = ("abc"[number] for number in (split.development[0], split.known[0]))
+    for copy in sorted((tmp_path / "val" / known).iterdir()):
+        as_jpeg(Image.open(copy)).save(tmp_path / "train" / held_out / f"copy of {copy.stem}.png")
+    task = make_task(config, tmp_path)
+    assert len(task.val) == 6
+    assert len(task.development) == 6, "the three copies are no development unknowns"
