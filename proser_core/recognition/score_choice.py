@@ -128,13 +128,14 @@ def choose_score(
     goes to `own`, then to the first. `targets` are of the training images in `tables`. Raises CalibrationError where
     the wanted score cannot be fitted, ConfigError for one that the network does not have.
     """
-    functions, failures = {own.name: own}, dict[str, str]()
+    reports, failures = [_report(own, tables, unknown, task, target_rate)], dict[str, str]()
     for kind in candidates(tables):
+        if kind.name == own.name:
+            continue
         try:
-            functions.setdefault(kind.name, fitted(kind, tables, targets))
+            reports.append(_report(fitted(kind, tables, targets), tables, unknown, task, target_rate))
         except CalibrationError as error:  # such as a class without a training image
             failures[kind.name] = str(error)
-    reports = [_report(each, tables, unknown, task, target_rate) for each in functions.values()]
     by_name = {each.score.name: each for each in reports}
     if name in failures:
         raise CalibrationError(failures[name])
