@@ -15,7 +15,7 @@ from pipelines.workflow.stages.own_networks import train_own_networks
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import Recipe
 from proser_core.config.own_networks import ScheduleName
-from proser_core.data.data_sets import open_data_set
+from proser_core.data.data_sets import DataRoot, open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.further_development import further_images
@@ -45,7 +45,7 @@ def owned(
     return [plan.outcome() for plan in plans]
 
 
-def furthers(splits: list[TrainedSplit], data_dir: Path | None, store: Store) -> list[Artefact | None]:
+def furthers(splits: list[TrainedSplit], data_dir: DataRoot, store: Store) -> list[Artefact | None]:
     """Further development unknowns of each class split; None where the recipe names none."""
     return [further_images(split.recipe, split.task, data_dir, store) for split in splits]
 
@@ -76,7 +76,7 @@ def methods_registered(
     return register_methods(register, splits[0], own_networks, session)
 
 
-def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: TrainingSession) -> OutlierNames:
+def found_outliers(outliers: OutlierNames, data_dir: DataRoot, session: TrainingSession) -> OutlierNames:
     """The sets whose images are in the data directory; none of a data set that is missing, which is said."""
     found = {}
     for known, names in outliers.items():
@@ -89,7 +89,7 @@ def found_outliers(outliers: OutlierNames, data_dir: Path | None, session: Train
     return found
 
 
-def image_files(found_outliers: OutlierNames, data_dir: Path | None) -> list[Any]:
+def image_files(found_outliers: OutlierNames, data_dir: DataRoot) -> list[Any]:
     """Files that examples are drawn from."""
     files: list[Any] = [open_data_set(known, data_dir).fingerprints() for known in found_outliers]
     names = [name for names in found_outliers.values() for name in names]
@@ -102,7 +102,7 @@ def drawn(
     trials: list[dict[str, Any]],
     found_outliers: OutlierNames,
     image_files: list[Any],
-    data_dir: Path | None,
+    data_dir: DataRoot,
     store: Store,
     folder: Path,
 ) -> None:

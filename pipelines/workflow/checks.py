@@ -9,7 +9,7 @@ from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.training import TrainingInputs, finetunes_of, infos_of, points_of, stoppable_points
 from proser_core.config import Recipe
-from proser_core.data.data_sets import open_data_set
+from proser_core.data.data_sets import DataRoot, listed_once, open_data_set, path_of
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.further_development import check_further
 from proser_core.jobs.trials import check_recipe
@@ -20,18 +20,20 @@ from proser_core.networks.weights import load_weights
 
 
 class CheckedRun(NamedTuple):
-    """The recipe of a request as workers take it, and the inputs of its training; None where it knows all classes:
-    the recipes of the proxy and of all classes are made later."""
+    """The recipe of a request as workers take it, its data directory, and the inputs of its training; None where it
+    knows all classes: the recipes of the proxy and of all classes are made later."""
 
     recipe: Recipe
+    data_dir: DataRoot
     inputs: TrainingInputs | None
 
 
 def check_request(request: RunRequest) -> CheckedRun:
     """Raises ProserError for options that cannot be used, and for images that are not found."""
-    recipe, data_dir = decided_recipe(request.recipe, request.data_dir, request.storage), request.data_dir
+    data_dir = listed_once(request.data_dir)
+    recipe = decided_recipe(request.recipe, data_dir, request.storage)
     if not recipe.data.knows_all:
-        return CheckedRun(recipe, check_run(recipe, data_dir, request.pretrained))
+        return CheckedRun(recipe, data_dir, check_run(recipe, data_dir, request.pretrained))
     if request.pretrained is not None:
         raise ConfigError(
             "--pretrained got a checkpoint, and data.num_known is 0: the proxy has other classes than it. "
@@ -40,10 +42,10 @@ def check_request(request: RunRequest) -> CheckedRun:
     missing = open_data_set(recipe.data.name, data_dir).missing
     if missing:
         raise DataError(missing)
-    return CheckedRun(recipe, None)
+    return CheckedRun(recipe, data_dir, None)
 
 
-def check_run(recipe: Recipe, data_dir: Path | None, pretrained_file: Path | None = None) -> TrainingInputs:
+def check_run(recipe: Recipe, data_dir: DataRoot, pretrained_file: Path | None = None) -> TrainingInputs:
     """The inputs of a run. Raises ProserError for everything that can be checked before any work."""
     check_recipe(recipe)
     if pretrained_file is not None:
@@ -80,13 +82,13 @@ def _check_start(recipe: Recipe, pretrained_file: Path) -> None:
     load_weights(net, pretrained_file)
 
 
-def decided_recipe(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> Recipe:
+def decided_recipe(recipe: Recipe, data_dir: DataRoot, storage: Path | str) -> Recipe:
     """The recipe as workers take it. Raises as `check_places`, `for_workers` and `decide_features`."""
     check_places(recipe, data_dir, storage)
     return decide_features(for_workers(recipe), data_dir)
 
 
-def decide_features(recipe: Recipe, data_dir: Path | None) -> Recipe:
+def decide_features(recipe: Recipe, data_dir: DataRoot) -> Recipe:
     """The recipe with `network.features` decided, for a backbone of a library by the number of its training images.
     Raises ConfigError where features cannot be frozen."""
     network = recipe.network
@@ -103,23 +105,24 @@ def for_workers(recipe: Recipe) -> Recipe:
     return replace(recipe, network=replace(recipe.network, weights_file=str(Path(path).absolute()))) if path else recipe
 
 
-def check_places(recipe: Recipe, data_dir: Path | None, storage: Path | str) -> None:
+def check_places(recipe: Recipe, data_dir: DataRoot, storage: Path | str) -> None:
     """Raises DataError for a data directory that is no folder, unless torchvision is to make it; ConfigError where
     images are to be streamed and machines share no folder, and where output would lie among a user's own images."""
-    if data_dir is not None and not data_dir.is_dir() and not recipe.data.download:
-        missing = open_data_set(recipe.data.name, data_dir).missing
-        raise DataError(missing or f"--data-dir got {data_dir}, which is no folder; give one that exists, or omit it")
+    place = path_of(data_dir)
+    if place is not None and not place.is_dir() and not recipe.data.download:
+        missing = open_data_set(recipe.data.name, place).missing
+        raise DataError(missing or f"--data-dir got {place}, which is no folder; give one that exists, or omit it")
     if recipe.data.streaming and isinstance(storage, str):
         raise ConfigError(
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
             "machines share no folder; give a folder that all of them see, or --data.no-streaming"
         )
-    if not recipe.data.is_own or data_dir is None:
+    if not recipe.data.is_own or place is None:
         return
     written = {"--storage": storage, "the tracking database": tracking_folder()}
-    for name, place in written.items():
-        if isinstance(place, Path) and place.resolve().is_relative_to(data_dir.resolve()):
+    for name, output in written.items():
+        if isinstance(output, Path) and output.resolve().is_relative_to(place.resolve()):
             raise ConfigError(
-                f"{name} writes to {place}, which is in the data directory {data_dir}: figures would be taken for "
+                f"{name} writes to {output}, which is in the data directory {place}: figures would be taken for "
                 "images. Run the command from another folder, or set --storage and MLFLOW_TRACKING_URI elsewhere"
             )

@@ -20,6 +20,7 @@ from pipelines.workflow.stages.report import report, report_sweep
 from pipelines.workflow.stages.trial_rows import read_rows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
+from proser_core.data.data_sets import DataRoot
 from proser_core.data.group_notes import GROUPS
 from proser_core.data.mirroring import FLIPS
 from proser_core.data.repeats import REPEATS
@@ -41,7 +42,7 @@ SAID = (GROUPS, FLIPS, REPEATS)
 def prepared(
     recipes: list[Recipe],
     data_inputs: list[dict[str, Any]],
-    data_dir: Path | None,
+    data_dir: DataRoot,
     finetunes: list[FinetuneConfig],
     session: TrainingSession,
 ) -> list[Artefact]:
@@ -95,7 +96,7 @@ def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:
     return rows
 
 
-def further(splits: list[TrainedSplit], data_dir: Path | None, store: Store) -> Artefact | None:
+def further(splits: list[TrainedSplit], data_dir: DataRoot, store: Store) -> Artefact | None:
     """Further development unknowns, by which a score is chosen; None where the recipe names none."""
     (split,) = splits
     return further_images(split.recipe, split.task, data_dir, store)

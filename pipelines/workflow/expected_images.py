@@ -1,12 +1,10 @@
 """How many images a class split will have, before it is prepared."""
 
-from pathlib import Path
-
 from proser_core.config import Recipe
-from proser_core.data.data_sets import open_data_set
+from proser_core.data.data_sets import DataRoot, open_data_set
 
 
-def expected_images(recipe: Recipe, data_dir: Path | None) -> dict[str, int]:
+def expected_images(recipe: Recipe, data_dir: DataRoot) -> dict[str, int]:
     """Images by role, as if classes had equally many."""
     data = recipe.data
     known = open_data_set(data.name, data_dir)

@@ -20,6 +20,7 @@ from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, infos_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.data.data_sets import DataRoot, listed_once, path_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
@@ -46,7 +47,7 @@ RUNNER_FOLDERS = (PREPARE, PRETRAIN, TRIALS, OWN_FOLDER)
 
 
 def write_job(
-    recipe: Recipe, data_dir: Path | None, storage: Path, output: Path, with_task: bool, console: Console
+    recipe: Recipe, data_dir: DataRoot, storage: Path, output: Path, with_task: bool, console: Console
 ) -> None:
     """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task next to it.
     Raises ProserError for what cannot be trained, or a file that cannot be written."""
@@ -54,7 +55,7 @@ def write_job(
         raise ConfigError(
             "stop_early is set, and a machine without Ray trains one point after the other to its end; omit it"
         )
-    recipe = with_pretrained(one_process(recipe, console))
+    recipe, data_dir = with_pretrained(one_process(recipe, console)), listed_once(data_dir)
     recipe = decide_features(recipe, data_dir)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
     beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
@@ -77,7 +78,7 @@ def one_process(recipe: Recipe, console: Console) -> Recipe:
 def save_job(
     recipe: Recipe,
     finetunes: Sequence[FinetuneConfig],
-    data_dir: Path | None,
+    data_dir: DataRoot,
     storage: Path | None,
     output: Path,
     console: Console,
@@ -102,7 +103,8 @@ def save_job(
                 prepared = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
                 beside = Store(output.parent)
                 task = import_artefact(prepared.path, "task", beside).path.relative_to(beside.root)
-        place = data_dir.resolve() if data_dir is not None and task is None else None
+        root = path_of(data_dir)
+        place = root.resolve() if root is not None and task is None else None
         weights = JobFile(recipe, tuple(finetunes), task, place, code, own.names, own.schedule).save(output)
     return [str(name) for name in (task, weights) if name]
 

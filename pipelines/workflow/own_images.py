@@ -3,11 +3,11 @@
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 
 from proser_core.config import DataConfig
+from proser_core.data.data_sets import DataRoot, path_of
 from proser_core.data.findings import FEW, IMBALANCE, few_images, largest_to_smallest
 from proser_core.data.group_notes import GROUPS, MIXED, WARNINGS
 from proser_core.data.repeats import LABELS, REPEATS
@@ -18,7 +18,7 @@ from proser_core.titles import counted, first_names
 PAGE = "inspection.html"
 
 
-def what_needs_a_look(task: OpenSetTask, data: DataConfig, data_dir: Path | None) -> list[str]:
+def what_needs_a_look(task: OpenSetTask, data: DataConfig, data_dir: DataRoot) -> list[str]:
     """One line, where anything does; the run prints the task's notes with the numbers later."""
     groups, counts = task.notes.get(GROUPS, ""), np.bincount(task.train.targets)
     ratio, few = largest_to_smallest(counts), [task.class_names[number] for number in few_images(counts)]
@@ -39,7 +39,7 @@ def _counted_groups(note: str) -> str:
 
 
 @contextmanager
-def pointing_to_inspection(data: DataConfig, data_dir: Path | None) -> Iterator[None]:
+def pointing_to_inspection(data: DataConfig, data_dir: DataRoot) -> Iterator[None]:
     """What is wrong with a user's own images is raised with the command that lists all of it."""
     try:
         yield
@@ -49,7 +49,7 @@ def pointing_to_inspection(data: DataConfig, data_dir: Path | None) -> Iterator[
         raise DataError(f"{error}. `{_inspection(data, data_dir)}` shows all that is wrong with the images") from error
 
 
-def _inspection(data: DataConfig, data_dir: Path | None) -> str:
+def _inspection(data: DataConfig, data_dir: DataRoot) -> str:
     options = ["--data.group-by", data.group_by] if data.group_by else []
     options += [] if data.group_near_duplicates else ["--data.no-group-near-duplicates"]
-    return shlex.join(["proser", "inspect", str(data_dir), "-o", PAGE, *options])
+    return shlex.join(["proser", "inspect", str(path_of(data_dir)), "-o", PAGE, *options])

@@ -3,7 +3,6 @@ unknown, chooses the hyperparameters; then all classes are trained on."""
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
 from proser_core.config.calibration import AUTO
-from proser_core.data.data_sets import open_data_set
+from proser_core.data.data_sets import DataRoot, open_data_set
 from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
@@ -34,7 +33,7 @@ FEW, DRAWS = 0.25, 1000
 a handful of images can choose nothing."""
 
 
-def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, session: Session, started: float) -> int:
+def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, session: Session, started: float) -> int:
     """Read all images, run the proxy's stages, then those of the refit; the exit code as of a run. Raises DataError for
     fewer than two classes."""
     refit, proxied = refit_of(recipe, num_classes), None
@@ -71,9 +70,7 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: Path | None, se
     return max(int(failed), finish_run(inputs, session.follow(run), started))
 
 
-def planned_inputs(
-    recipe: Recipe, num_classes: int, data_dir: Path | None, session: Session
-) -> dict[str, TrainingInputs]:
+def planned_inputs(recipe: Recipe, num_classes: int, data_dir: DataRoot, session: Session) -> dict[str, TrainingInputs]:
     """The inputs of both trainings for a plan, by name, as if classes had equally many images; what the proxy will
     choose is not known yet. Raises ProserError."""
     with pointing_to_inspection(recipe.data, data_dir):
@@ -84,7 +81,7 @@ def planned_inputs(
     return {name: check_run(with_batches(each, size), data_dir) for name, each in recipes.items()}
 
 
-def _recipes(recipe: Recipe, num_classes: int, data_dir: Path | None) -> dict[str, Recipe]:
+def _recipes(recipe: Recipe, num_classes: int, data_dir: DataRoot) -> dict[str, Recipe]:
     """Of both trainings by name, before the images are read: the proxy's, where there is one, and the refit's."""
     refit = refit_of(recipe, num_classes)  # which refuses a single class
     counts = open_data_set(recipe.data.name, data_dir).class_counts() if recipe.data.is_own else np.ones(num_classes)
@@ -159,7 +156,7 @@ class _Chosen:
     has_failures: bool
 
 
-def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: Path | None, session: Session) -> _Chosen:
+def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: DataRoot, session: Session) -> _Chosen:
     """Run the proxy; `class_names` are those of all classes by number."""
     inputs = check_run(recipe, data_dir)
     run = open_run_of(recipe, inputs)

@@ -30,7 +30,7 @@ def run_checked(request: RunRequest, checked: CheckedRun, console: Console) -> i
     """Run what was checked, or print the plan; the exit code as of a run. Raises ProserError where a node, the storage
     or tracking cannot be used."""
     started, recipe, inputs = time.monotonic(), checked.recipe, checked.inputs
-    data_dir, storage = request.data_dir, request.storage
+    data_dir, storage = checked.data_dir, request.storage
     announce(recipe.name, request.recipe, recipe, data_dir, storage, console)
     work = f"proser run {recipe.name}"
     with open_session(recipe.cluster, storage, console, work, cluster_file=request.cluster_file) as session:

@@ -29,6 +29,7 @@ from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
+from proser_core.data.data_sets import DataRoot
 from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
 from proser_core.errors import first_line, hide_secrets
@@ -88,7 +89,7 @@ def open_session(
         yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
 
 
-def begin(title: str, asked: Recipe, data_dir: Path | None, storage: Path | str, console: Console) -> Recipe:
+def begin(title: str, asked: Recipe, data_dir: DataRoot, storage: Path | str, console: Console) -> Recipe:
     """Check and print where a command works, and what is known to be wrong with its images; the recipe for workers."""
     recipe = decided_recipe(asked, data_dir, storage)
     announce(title, asked, recipe, data_dir, storage, console)
@@ -96,7 +97,7 @@ def begin(title: str, asked: Recipe, data_dir: Path | None, storage: Path | str,
 
 
 def announce(
-    title: str, asked: Recipe, recipe: Recipe, data_dir: Path | None, storage: Path | str, console: Console
+    title: str, asked: Recipe, recipe: Recipe, data_dir: DataRoot, storage: Path | str, console: Console
 ) -> None:
     """Print where a command works, what is known to be wrong with its images, and what became of the backbone that was
     asked for."""
@@ -106,7 +107,7 @@ def announce(
         say(console, describe_backbone(recipe, asked.network.features, expected_images(recipe, data_dir)["train"]))
 
 
-def say_warnings(recipe: Recipe, data_dir: Path | None, console: Console) -> None:
+def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
     """Print what is wrong with the recipe's class splits and outlier sets, and where this machine lacks the GPU that
     the cluster has. Raises DataError for an outlier set not found."""
     data = recipe.data

@@ -20,6 +20,7 @@ from pipelines.workflow.session import Session, begin, close, execute, open_run,
 from pipelines.workflow.stages.report import promotion_note
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
+from proser_core.data.data_sets import DataRoot, listed_once
 from proser_core.errors import ConfigError
 from proser_core.jobs.trials import check_recipe
 from proser_core.titles import counted, duration
@@ -32,9 +33,10 @@ def sweep(request: SweepRequest, console: Console) -> int:
     """Print the plan, then train and report what is missing of it; the exit code as of a run. Raises ProserError before
     any work for whatever can be refused."""
     started = time.monotonic()
-    recipe = begin(request.title, request.recipe, request.data_dir, request.storage, console)
+    data_dir = listed_once(request.data_dir)
+    recipe = begin(request.title, request.recipe, data_dir, request.storage, console)
     request = replace(request, recipe=recipe)
-    inputs = _inputs(request)
+    inputs = _inputs(request, data_dir)
     with open_session(
         recipe.cluster,
         request.storage,
@@ -51,7 +53,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
         return 0 if request.dry_run else _train(request, inputs, session, started)
 
 
-def _inputs(request: SweepRequest) -> TrainingInputs:
+def _inputs(request: SweepRequest, data_dir: DataRoot) -> TrainingInputs:
     """Every point of the spaces on every class split. Raises ConfigError for what cannot be swept."""
     recipe = request.recipe
     check_recipe(recipe)
@@ -83,7 +85,7 @@ def _inputs(request: SweepRequest) -> TrainingInputs:
     spaces = {name: points_of(recipe, name, samples.get(name, 0)) for name in request.spaces}
     return TrainingInputs.of(
         request.recipes,
-        request.data_dir,
+        data_dir,
         finetunes_of(recipe, [point for points in spaces.values() for point in points]),
         spaces=spaces,
         stoppable=stoppable_points(recipe, spaces, compared),

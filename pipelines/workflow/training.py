@@ -7,6 +7,7 @@ from typing import Any
 
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.config.named_finetunes import control
+from proser_core.data.data_sets import DataRoot
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import check_split, prepare_inputs
 from proser_core.jobs.trials import Trial, plan_trials
@@ -28,7 +29,7 @@ class TrainingInputs:
     """
 
     recipes: list[Recipe]
-    data_dir: Path | None
+    data_dir: DataRoot
     data_inputs: list[dict[str, Any]]
     bf16: bool
     finetunes: list[FinetuneConfig]
@@ -41,7 +42,7 @@ class TrainingInputs:
 
     @classmethod
     def of(
-        cls, recipes: list[Recipe], data_dir: Path | None, finetunes: list[FinetuneConfig], **more: Any
+        cls, recipes: list[Recipe], data_dir: DataRoot, finetunes: list[FinetuneConfig], **more: Any
     ) -> "TrainingInputs":
         """Inputs with the images of each class split and the precision. Raises ProserError for images that cannot be
         used."""

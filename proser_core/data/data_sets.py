@@ -10,7 +10,7 @@ from proser_core.data.catalogue import SOURCES, Source
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints
-from proser_core.data.readers.image_folders import FolderLayout, Listing
+from proser_core.data.readers.image_folders import FolderLayout, ListedFolder, Listing
 from proser_core.data.readers.layout import Layout, Part
 from proser_core.data.readers.parquet import ParquetLayout
 from proser_core.data.readers.torchvision_roots import DOWNLOAD, TorchvisionLayout
@@ -19,10 +19,22 @@ from proser_core.naming import look_up
 
 DOWNLOADED = Path("data")  # where torchvision puts data sets if no data directory is given
 Streamed = ParquetLayout | FolderLayout
+DataRoot = Path | ListedFolder | None
+"""A data directory; a `ListedFolder` where a user's own images are to be listed once for all that is opened in it."""
+
+
+def listed_once(data_dir: DataRoot) -> ListedFolder | None:
+    """A data directory in which a user's own images are listed once; nothing is read yet."""
+    return ListedFolder(data_dir) if isinstance(data_dir, Path) else data_dir
+
+
+def path_of(data_dir: DataRoot) -> Path | None:
+    """Where it is."""
+    return data_dir.root if isinstance(data_dir, ListedFolder) else data_dir
 
 
 def open_data_set(
-    name: str, data_dir: Path | None, *, download: bool = False, grouping: Grouping | None = None
+    name: str, data_dir: DataRoot, *, download: bool = False, grouping: Grouping | None = None
 ) -> "DataSet":
     """The data set `name` in the layout in which `data_dir` holds it; with `download`, torchvision may fetch it. Parts
     that are drawn from folders of images are drawn by `grouping`.
@@ -30,14 +42,14 @@ def open_data_set(
     Nothing is read yet, and `missing` says whether anything is there. Raises ConfigError for an unknown name.
     """
     source = look_up("data set", name, SOURCES)
-    found = next((each for each in source.layouts if not each.needs or (data_dir and each.is_present(data_dir))), None)
+    root, own = path_of(data_dir), FolderLayout(grouping, listed_once(data_dir))
+    layouts = [own if isinstance(each, FolderLayout) else each for each in source.layouts]
+    found = next((each for each in layouts if not each.needs or (root and each.is_present(root))), None)
     fetched = next((each for each in source.layouts if isinstance(each, TorchvisionLayout) and download), None)
     layout = found or fetched
     if isinstance(layout, TorchvisionLayout):
         layout = replace(layout, download=download)
-    if isinstance(layout, FolderLayout):
-        layout = replace(layout, grouping=grouping)
-    return DataSet(source, data_dir, layout, is_found=found is not None)
+    return DataSet(source, root, layout, is_found=found is not None)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from proser_core.config import DataConfig
 from proser_core.data.catalogue import SOURCES
-from proser_core.data.data_sets import DataSet, open_data_set
+from proser_core.data.data_sets import DataRoot, DataSet, open_data_set
 from proser_core.data.group_notes import KnownGroups
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet, ImageSource, chunks, joined_arrays
@@ -26,7 +26,7 @@ from proser_core.titles import counted
 
 
 def make_task(
-    config: DataConfig, data_dir: Path | None = None, seed: int = 0, unpacked: Mapping[str, Path] | None = None
+    config: DataConfig, data_dir: DataRoot = None, seed: int = 0, unpacked: Mapping[str, Path] | None = None
 ) -> OpenSetTask:
     """Read the images and give each its role.
 
@@ -121,7 +121,7 @@ def assemble(
     )
 
 
-def open_data_sets(config: DataConfig, data_dir: Path | None) -> dict[str, DataSet]:
+def open_data_sets(config: DataConfig, data_dir: DataRoot) -> dict[str, DataSet]:
     """The data sets of a recipe by name: that of the known classes first, then those of unknown ones.
 
     Raises ConfigError for an unknown name.
@@ -136,7 +136,7 @@ def open_data_sets(config: DataConfig, data_dir: Path | None) -> dict[str, DataS
     }
 
 
-def split_of(config: DataConfig, data_dir: Path | None) -> ClassSplit:
+def split_of(config: DataConfig, data_dir: DataRoot) -> ClassSplit:
     """The class split of a recipe's data.
 
     Raises DataError for a data set that is missing or too small, ConfigError for an outlier set or development unknowns
@@ -165,7 +165,7 @@ class _Images:
 
     config: DataConfig
     data_sets: dict[str, DataSet]
-    data_dir: Path | None
+    data_dir: DataRoot
     unpacked: Mapping[str, Path] | None
 
     def read(self, name: str, part: Part, classes: Collection[int] | None = None) -> ImageSet:

@@ -6,7 +6,7 @@ import numpy as np
 
 from proser_core.config import Recipe
 from proser_core.data.catalogue import SOURCES
-from proser_core.data.data_sets import DataSet, open_data_set
+from proser_core.data.data_sets import DataRoot, DataSet, open_data_set
 from proser_core.data.outliers.outlier_sets import OUTLIERS, OutlierSet, open_outlier_set, sources_of
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError, DataError
@@ -19,7 +19,7 @@ FURTHER = "further_development"
 READING = __name__
 
 
-def check_further(recipe: Recipe, data_dir: Path | None) -> None:
+def check_further(recipe: Recipe, data_dir: DataRoot) -> None:
     """Raises ConfigError for a set that there is not, or that is known or tested on, DataError for one not found."""
     data = recipe.data
     taken = set().union(*map(sources_of, (data.name, data.unknown, data.development, *data.outliers)))
@@ -35,7 +35,7 @@ def check_further(recipe: Recipe, data_dir: Path | None) -> None:
             raise DataError(missing)
 
 
-def further_images(recipe: Recipe, task: Artefact, data_dir: Path | None, store: Store) -> Artefact | None:
+def further_images(recipe: Recipe, task: Artefact, data_dir: DataRoot, store: Store) -> Artefact | None:
     """As many images of each set as there are validation images, or all: NAME.npy, uint8[N, H, W, 3]. None where the
     recipe names no set."""
     names = recipe.calibration.development
@@ -65,7 +65,7 @@ def load_further(further: Artefact | None) -> dict[str, np.ndarray]:
     return {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))} if folder else {}
 
 
-def _opened(name: str, data_dir: Path | None, download: bool) -> DataSet | OutlierSet:
+def _opened(name: str, data_dir: DataRoot, download: bool) -> DataSet | OutlierSet:
     if name in OUTLIERS:
         return open_outlier_set(name, data_dir)
     return open_data_set(name, data_dir, download=download)

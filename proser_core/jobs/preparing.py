@@ -11,6 +11,7 @@ import torch
 from proser_core.config import FinetuneConfig, Recipe, decisive_data, to_json
 from proser_core.config.recipe import LATER
 from proser_core.data import photos
+from proser_core.data.data_sets import DataRoot, path_of
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.data.preparation import make_task, open_data_sets, split_of
 from proser_core.data.readers import parquet
@@ -30,7 +31,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of photos that were decoded, and of all."""
 
 
-def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
+def prepare_inputs(recipe: Recipe, data_dir: DataRoot) -> dict[str, Any]:
     """Fields and files that decide the task; files by name, size and time of change. A task of streamed images names
     them by path, so that where they lie decides it, too.
 
@@ -43,7 +44,8 @@ def prepare_inputs(recipe: Recipe, data_dir: Path | None) -> dict[str, Any]:
         files += data.fingerprints()
     for name in recipe.data.outliers:
         files += open_outlier_set(name, data_dir).fingerprints()
-    place = {"data_dir": str(data_dir.resolve())} if recipe.data.streaming and data_dir else {}
+    root = path_of(data_dir)
+    place = {"data_dir": str(root.resolve())} if recipe.data.streaming and root else {}
     return {"data": data_fields(recipe), "files": files, "seed": recipe.seed, **place}
 
 
@@ -55,7 +57,7 @@ def prepare_key(data_inputs: dict[str, Any], code: str = "") -> dict[str, Any]:
 def prepare_task(
     recipe: Recipe,
     data_inputs: dict[str, Any],
-    data_dir: Path | None,
+    data_dir: DataRoot,
     store: Store,
     code: str = "",
     progress: Progress = lambda done, total: None,
@@ -65,7 +67,7 @@ def prepare_task(
     return store.run(PREPARE, key, lambda folder: save_task(recipe, data_dir, folder, store, progress))
 
 
-def missing_images(recipe: Recipe, data_dir: Path | None) -> str:
+def missing_images(recipe: Recipe, data_dir: DataRoot) -> str:
     """`DataSet.missing` of the first data set of the task that is missing, or an empty string. Outlier sets are not
     looked for."""
     return next(filter(None, (data.missing for data in open_data_sets(recipe.data, data_dir).values())), "")
@@ -78,7 +80,7 @@ def data_fields(recipe: Recipe) -> dict[str, Any]:
 
 def save_task(
     recipe: Recipe,
-    data_dir: Path | None,
+    data_dir: DataRoot,
     folder: Path,
     store: Store | None = None,
     progress: Progress = lambda done, total: None,
@@ -105,14 +107,14 @@ def decodes_photos(recipe: Recipe) -> bool:
     return data.is_own and not (data.streaming or data.outliers) and len(open_data_sets(data, None)) == 1
 
 
-def photos_of(recipe: Recipe, data_dir: Path | None) -> tuple[list[str], dict[str, Any]]:
+def photos_of(recipe: Recipe, data_dir: DataRoot) -> tuple[list[str], dict[str, Any]]:
     """The paths of all photos, and what decides how they are decoded."""
     (data,) = open_data_sets(replace(recipe.data, group_by=""), data_dir).values()
     inputs = {"files": data.fingerprints(), "size": recipe.data.image_size, "code": code_version(photos.__name__)}
     return [file.path for file in data.listing().files], inputs
 
 
-def _decoded(recipe: Recipe, data_dir: Path | None, store: Store, progress: Progress) -> Path:
+def _decoded(recipe: Recipe, data_dir: DataRoot, store: Store, progress: Progress) -> Path:
     """Folder with all photos at the size of the recipe. It stays on this machine: others get the task."""
     paths, inputs = photos_of(recipe, data_dir)
 
@@ -122,7 +124,7 @@ def _decoded(recipe: Recipe, data_dir: Path | None, store: Store, progress: Prog
     return Store.run(store, PHOTOS, inputs, build).path
 
 
-def _unpacked(recipe: Recipe, data_dir: Path | None, store: Store | None) -> dict[str, Path]:
+def _unpacked(recipe: Recipe, data_dir: DataRoot, store: Store | None) -> dict[str, Path]:
     """Folders with the encoded images of each data set that comes in Parquet files."""
     folders = {}
     for name, data in open_data_sets(recipe.data, data_dir).items():
@@ -163,7 +165,7 @@ def check_machine(recipe: Recipe) -> None:
         )
 
 
-def check_split(recipe: Recipe, data_dir: Path | None) -> None:
+def check_split(recipe: Recipe, data_dir: DataRoot) -> None:
     """Raises ConfigError for an unknown data set, DataError for one with too few classes."""
     split_of(recipe.data, data_dir)
 

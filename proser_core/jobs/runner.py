@@ -12,6 +12,7 @@ import torch
 
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import closed_set_scores, fit_score, placeholder_scores
+from proser_core.data.data_sets import listed_once
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
 from proser_core.generative.networks import OWN_NETWORKS
@@ -87,9 +88,10 @@ def _prepared(job: JobFile, store: Store) -> Artefact:
                 "write both again with `proser job --with-task`"
             )
         return import_artefact(job.task, spec.PREPARE, store)
-    check_split(job.recipe, job.data_dir)
-    inputs = prepare_inputs(job.recipe, job.data_dir)
-    return prepare_task(job.recipe, inputs, job.data_dir, store, job.code.prepare)
+    data_dir = listed_once(job.data_dir)
+    check_split(job.recipe, data_dir)
+    inputs = prepare_inputs(job.recipe, data_dir)
+    return prepare_task(job.recipe, inputs, data_dir, store, job.code.prepare)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pipelines.reproduction.paper_figures.running_time import GENERATIVE, runnin
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of
 from proser_core.config import CalibrationConfig, MixupPlace, Recipe
-from proser_core.data.data_sets import open_data_set
+from proser_core.data.data_sets import DataRoot, open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
@@ -41,7 +41,7 @@ def draw_figures(
     trials: Sequence[Row],
     trial_folders: Path,
     outliers: Mapping[str, Sequence[str]],
-    data_dir: Path | None,
+    data_dir: DataRoot,
     folder: Path,
 ) -> None:
     """Write every figure as PNG and SVG, and their numbers and notes; `outliers` are names of outlier sets by known
@@ -114,7 +114,7 @@ def _about_training(recipe: Recipe, num_images: int) -> str:
     return f"{DATA_SETS.get(data.name, data.name)}, {data.num_known} classes, {num_images:,} images, {place}"
 
 
-def example_sets(known: str, others: Sequence[str], data_dir: Path | None) -> dict[str, np.ndarray]:
+def example_sets(known: str, others: Sequence[str], data_dir: DataRoot) -> dict[str, np.ndarray]:
     """Test images of a data set, and a few of each outlier set, by title."""
     first = open_data_set(known, data_dir).load("test", size=EXAMPLE_SIZE).images
     assert isinstance(first, np.ndarray)

@@ -11,6 +11,7 @@ import numpy as np
 
 from proser_core.config import DataConfig
 from proser_core.data.catalogue import SOURCES
+from proser_core.data.data_sets import DataRoot, path_of
 from proser_core.data.outliers import grey, odin
 from proser_core.data.outliers.places import OutlierSource, Place
 from proser_core.data.readers.fingerprints import Fingerprints
@@ -21,13 +22,14 @@ from proser_core.rng import keyed_generator
 OUTLIERS = {each.name: each for each in (*grey.SETS, *odin.SETS)}
 
 
-def open_outlier_set(name: str, data_dir: Path | None) -> "OutlierSet":
+def open_outlier_set(name: str, data_dir: DataRoot) -> "OutlierSet":
     """The outlier set `name` where it lies in `data_dir`. Nothing is read yet, and `missing` says whether it is there.
 
     Raises ConfigError for an unknown name.
     """
     source = look_up("outlier set", name, OUTLIERS)
-    return OutlierSet(source, data_dir, source.find(data_dir))
+    root = path_of(data_dir)
+    return OutlierSet(source, root, source.find(root))
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class OutlierSet:
         return self.place
 
 
-def outlier_notes(names: Sequence[str], data_dir: Path | None) -> dict[str, str]:
+def outlier_notes(names: Sequence[str], data_dir: DataRoot) -> dict[str, str]:
     """`OutlierSet.note` of those of the sets that have one, by name."""
     notes = {name: open_outlier_set(name, data_dir).note for name in names}
     return {name: note for name, note in notes.items() if note}

@@ -9,7 +9,8 @@ import hashlib
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,27 +65,39 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class _Folders:
-    """The classes by number, and the folder of each part; without train/ the root itself is that of the training."""
+class ListedFolder:
+    """A user's own images below `root`. A folder is listed, and its files looked at, when they are first asked for and
+    then no more: a command hands one down, since a walk over a million files of a network drive takes minutes."""
 
     root: Path
-    class_names: tuple[str, ...]
-    parts: dict[str, Path]
+    _paths: dict[Path, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _images: dict[Path, list[FileStatus]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @classmethod
-    def of(cls, root: Path) -> "_Folders":
-        """Raises DataError for folders that could mean two things, and parts with different classes."""
+    @cached_property
+    def holds_images(self) -> bool:
+        """Whether a folder has images, as far as a look at its first files tells."""
+        return any(_holds_image(self.root / name) for name in _subfolders(self.root))
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes by number. Raises DataError as `parts`."""
+        return tuple(_subfolders(self.parts["train"]))
+
+    @cached_property
+    def parts(self) -> dict[str, Path]:
+        """The folder of each part; without train/ the root itself is that of the training. Raises DataError for folders
+        that could mean two things, and parts with different classes."""
+        root = self.root
         folders = {name: _subfolders(root / name) for name in FOLDER_PARTS}
         if not folders["train"]:
-            names = _subfolders(root)
-            for name in names:
+            for name in _subfolders(root):
                 if name in FOLDER_PARTS or (name.lower() in PART_LIKE and _subfolders(root / name)):
                     raise DataError(
                         f"{root} has a folder {name}/ and no train/CLASS/ that goes with it; name the folders train/, "
                         "val/ and test/, with one for each class in them, or give a folder for each class and none "
                         "with that name"
                     )
-            return cls(root, tuple(names), {"train": root})
+            return {"train": root}
         others = [name for name in _subfolders(root) if name not in FOLDER_PARTS and _holds_image(root / name)]
         if others:
             raise DataError(
@@ -97,17 +110,38 @@ class _Folders:
                 raise DataError(
                     f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in each part"
                 )
-        return cls(root, tuple(folders["train"]), {part: root / part for part in FOLDER_PARTS if folders[part]})
+        return {part: root / part for part in FOLDER_PARTS if folders[part]}
 
     @property
     def drawn(self) -> tuple[str, ...]:
         """The parts without a folder, for which some of the training images are drawn."""
         return tuple(part for part in FOLDER_PARTS[1:] if part not in self.parts)
 
+    def paths(self, folder: Path) -> list[str]:
+        """All images below the folder of a class, whatever is in them. Raises DataError for one that cannot be read."""
+        if folder not in self._paths:
+            self._paths[folder] = image_paths(folder)
+        return self._paths[folder]
+
+    def _statuses(self, folder: Path) -> list[FileStatus]:
+        """As `paths`. Raises DataError where there is none, or one is a broken link or empty."""
+        if folder in self._images:
+            return self._images[folder]
+        paths = self.paths(folder)
+        if not paths:
+            raise DataError(
+                f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from every part"
+            )
+        found = [status_of(path) for path in paths]
+        for path, size, _ in found:
+            if not size:
+                raise undecodable(path, EMPTY)
+        return self._images.setdefault(folder, found)
+
     def images(self, part: str, name: str) -> list[FileStatus]:
         """Those of a class in a part, in the order of their paths. Raises DataError where there are too few."""
         if part != "train" and part in self.parts:
-            return _images(self.parts[part] / name)
+            return self._statuses(self.parts[part] / name)
         images = self._undivided("train", name)
         if "test" in self.parts:
             return images
@@ -136,7 +170,7 @@ class _Folders:
         """Those in the folder of a part that has one, in the order of their paths. Raises DataError where there are
         too few."""
         folder = self.parts[part] / name
-        images = _images(folder)
+        images = self._statuses(folder)
         if "test" not in self.parts and part == "train" and len(images) < LEAST:
             raise DataError(
                 f"{folder} holds {counted(len(images), 'image')}; a class needs {LEAST} or more, to train, to "
@@ -173,39 +207,41 @@ class _Grouped:
 
 @dataclass(frozen=True)
 class FolderLayout:
-    """A folder of images per class, whatever the classes are; with a `grouping` no group is divided."""
+    """A folder of images per class, whatever the classes are; with a `grouping` no group is divided. `listed` is
+    what is known of the root already."""
 
     grouping: Grouping | None = None
+    listed: ListedFolder | None = None
     name = "folder"
     needs = "a folder of images for each class (CLASS/*), or train/CLASS/* and test/CLASS/*"
 
     def is_present(self, root: Path) -> bool:
-        return any(_holds_image(root / name) for name in _subfolders(root))
+        return self._at(root).holds_images
 
     def drawn(self, root: Path) -> tuple[str, ...]:
         """The parts that have no folder of their own, and are drawn from the training images."""
-        return _Folders.of(root).drawn
+        return self._at(root).drawn
 
     def listing(self, root: Path) -> Listing:
         """All image files, whatever is in them and however few there are. Raises DataError as `class_names`, and for a
         folder that cannot be read."""
-        folders = _Folders.of(root)
+        folders = self._at(root)
         places = [
             (part, label, folders.parts[part] / name)
             for part in FOLDER_PARTS
             if part in folders.parts
             for label, name in enumerate(folders.class_names)
         ]
-        files = [Listed(path, place, label, part) for part, label, place in places for path in image_paths(place)]
+        files = [Listed(path, place, label, part) for part, label, place in places for path in folders.paths(place)]
         return Listing(folders.class_names, files, folders.drawn)
 
     def class_names(self, root: Path) -> tuple[str, ...]:
         """The classes by number. Raises DataError for parts with different classes and for ambiguous folders."""
-        return _Folders.of(root).class_names
+        return self._at(root).class_names
 
     def fingerprints(self, root: Path) -> Fingerprints:
         """One of each class in each part."""
-        folders = _Folders.of(root)
+        folders = self._at(root)
         parts = [part for part in FOLDER_PARTS if part != "val" or part in folders.parts]
         table = self.grouping.fingerprints() if self.grouping else []
         return table + [
@@ -226,7 +262,7 @@ class FolderLayout:
         """The images of `classes`, on disk: as they are, or with a grouping where `save_photos` has put all files of
         the `listing`, in the folder `decoded`. Raises DataError for a class without one, and with a grouping where that
         does not fit the images, or one of any class cannot be decoded."""
-        folders = _Folders.of(root)
+        folders = self._at(root)
         if self.grouping is not None:
             grouped = folders.grouped(self.grouping, decoded)
             rows = np.flatnonzero((grouped.parts == part) & of_classes(grouped.labels, classes))
@@ -244,6 +280,9 @@ class FolderLayout:
         ]
         stored = StoredImages.of_files([path for path, _ in found], size)
         return ImageSet(stored, np.array([label for _, label in found], np.int64), folders.class_names)
+
+    def _at(self, root: Path) -> ListedFolder:
+        return self.listed or ListedFolder(root)
 
 
 def _contents(images: StoredImages) -> np.ndarray:
@@ -264,17 +303,3 @@ def _holds_image(folder: Path) -> bool:
         return any(each.name.lower().endswith(ENDINGS) for each in files)
     except DataError:
         return False
-
-
-def _images(folder: Path) -> list[FileStatus]:
-    """All images below a folder. Raises DataError where there is none, or one is a broken link or empty."""
-    paths = image_paths(folder)
-    if not paths:
-        raise DataError(
-            f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from every part"
-        )
-    found = [status_of(path) for path in paths]
-    for path, size, _ in found:
-        if not size:
-            raise undecodable(path, EMPTY)
-    return found

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from own_digits import NAMES, VALUES, own_recipe
 from pipeline_runs import RunFolder, printed
+from walks import Walks, counted_walks, twice_walked
 
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.commands.run import run
@@ -25,10 +26,15 @@ pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_prog
 
 class TestRun:
     @pytest.fixture(scope="class")
-    def text(self, run_folder: RunFolder, my_images: Path) -> str:
-        code, text = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
+    def done(self, run_folder: RunFolder, my_images: Path) -> tuple[str, Walks]:
+        with counted_walks(my_images) as walks:
+            code, text = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
         assert code == 0
-        return text
+        return text, walks
+
+    @pytest.fixture(scope="class")
+    def text(self, done: tuple[str, Walks]) -> str:
+        return done[0]
 
     @pytest.fixture(scope="class")
     def model(self, text: str) -> Model:
@@ -42,6 +48,9 @@ class TestRun:
         assert proxy.validation_scores.num_known == 4
         assert {"dev/macro_f1", "dev/auroc", "test/unknown_1/auroc"} <= set(proxy.results)
         assert not any("unknown" in name or name == "dev/macro_f1" for name in model.classifier.results)
+
+    def test_each_folder_is_listed_once_for_both_trainings(self, done: tuple[str, Walks]) -> None:
+        assert twice_walked(done[1]) == []
 
     def test_groups_and_flips_are_decided_once_and_told(self, text: str, model: Model) -> None:
         words = " ".join(text.split())

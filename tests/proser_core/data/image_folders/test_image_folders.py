@@ -10,7 +10,7 @@ from small_folders import FILES, IN_ORDER, load, save
 from small_tasks import digits_config, loaded_again, random_images
 
 from proser_core.config import DataConfig
-from proser_core.data.data_sets import open_data_set
+from proser_core.data.data_sets import listed_once, open_data_set
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.preparation import make_task
 from proser_core.data.readers.image_folders import FolderLayout
@@ -105,6 +105,17 @@ def test_a_changed_added_or_renamed_image_changes_the_fingerprint_of_its_class_a
     assert changed(second) == ["train/bee"]
     Image.fromarray(random_images(1)[0]).save(root / "test/cow/2.png")
     assert changed(second) == ["train/bee", "test/cow"]
+
+
+def test_what_is_handed_a_listed_folder_sees_it_as_it_was_and_a_path_as_it_is(root):
+    listed = listed_once(root)
+    first = open_data_set("folder", listed)
+    files, counts = first.fingerprints(), first.class_counts().tolist()
+    save(random_images(1)[0], root / "train/cow/2.png")
+    again, now = open_data_set("folder", listed), open_data_set("folder", root)
+    assert (again.fingerprints(), again.class_counts().tolist()) == (files, counts)
+    assert now.fingerprints() != files
+    assert now.class_counts().sum() == sum(counts) + 1
 
 
 def test_places_come_back_from_disk_as_they_were_without_the_images(root, tmp_path):

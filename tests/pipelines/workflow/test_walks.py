@@ -1,0 +1,54 @@
+"""A command lists each folder of a user's own images once, and looks once at each file, before it decodes any."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from own_digits import own_recipe
+from pipeline_runs import printed
+from small_folders import save
+from walks import counted_walks, twice_walked
+
+from pipelines.commands.inspect_ import InspectRequest, inspect
+from pipelines.commands.run import run
+from pipelines.workflow.offline_jobs import write_job
+from pipelines.workflow.requests import RunRequest, SweepRequest
+from pipelines.workflow.sweeping import sweep
+from proser_core.config import Recipe
+from proser_core.data.readers import digits
+
+pytestmark = pytest.mark.usefixtures("trains_here")
+CLASSES, IMAGES = 4, 12
+
+
+def some_known() -> Recipe:
+    """The recipe for a user's own images, with unknown classes to sweep by."""
+    own = own_recipe()
+    data = replace(own.data, num_known=2, unknown_settings=(1,), development="held-out-1")
+    return replace(own, space="", data=data)
+
+
+COMMANDS: dict[str, Callable[[Path, Path], object]] = {
+    "run": lambda root, out: printed(run, RunRequest(own_recipe(), root, out / "storage", dry_run=True)),
+    "sweep": lambda root, out: printed(
+        sweep,
+        SweepRequest(some_known(), ("mixup_alpha",), (0, 1), data_dir=root, storage=out / "storage", dry_run=True),
+    ),
+    "job": lambda root, out: printed(write_job, some_known(), root, out / "storage", out / "JOB.json", True),
+    "inspect": lambda root, out: printed(lambda console: inspect(InspectRequest(root), console, "")),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_folder_is_listed_once(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    images = digits.read("train", 8)
+    for value in range(CLASSES):
+        for number, image in enumerate(images.images[images.labels == value][:IMAGES]):
+            save(image, tmp_path / "images" / str(value) / f"{number}.png")
+    with counted_walks(tmp_path / "images") as walks:
+        COMMANDS[command](tmp_path / "images", tmp_path)
+    files = CLASSES * IMAGES if command != "inspect" else 0  # it has a look at files where it decodes them
+    assert sum(path.endswith(".png") for path in walks) == files
+    assert twice_walked(walks) == []
