@@ -80,7 +80,7 @@ def _run(job: "JobFile", out: Path) -> int:
     print(f"\nTrained now: {outcome.trained}. Metrics: {out / RESULTS}. Weights and logits: {out}")
     reproduction = f"the `proser reproduce --jobs` command again, with --import-from {out} instead of --jobs"
     plain = f"proser import {out} (of `proser reproduce --jobs`: --import-from {out})"
-    print(f"On a machine with Ray and MLflow: {reproduction if job.own_methods else plain}")
+    print(f"On a machine with Ray and MLflow: {reproduction if job.own_methods.names else plain}")
     for name, reason in outcome.failures.items():
         print(f"failed: {name}: {reason}", file=sys.stderr)
     return 1 if outcome.failures else 0

@@ -37,7 +37,7 @@ from pipelines.storage.training_folder import training_folder
 from proser_core.errors import DataError, ProserError, StorageError
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.checkpoint_score import epochs_in_checkpoint, score_checkpoint
-from proser_core.jobs.own_spec import job_of, weight_files
+from proser_core.jobs.own_networks.spec import job_of, weight_files
 from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.spec import Job
 from proser_core.jobs.starting_point import check_starting_point

@@ -13,7 +13,7 @@ from proser_core.config.calibration import AUTO
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ProserError
-from proser_core.jobs.own_worker import FACTS
+from proser_core.jobs.own_networks.worker import FACTS
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.score_choice import Tables, candidates
 from proser_core.recognition.scored_network import fitting_targets, score_network

@@ -19,7 +19,7 @@ from proser_core.data.data_sets import DataRoot, open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.further_development import further_images
-from proser_core.jobs.own_plans import plan_own
+from proser_core.jobs.own_networks.plans import plan_network
 from proser_core.jobs.spec import TRIALS
 from proser_core.store.store import Artefact, BuildResult, Store
 
@@ -37,7 +37,7 @@ def owned(
 ) -> list[Artefact | None]:
     """The networks of methods' own on every class split, trained with what they need; None for one that failed."""
     plans = [
-        plan_own(OWN_NETWORKS[name], own_networks, recipe, task, session.store, bf16)
+        plan_network(OWN_NETWORKS[name], own_networks, recipe, task, session.store, bf16)
         for recipe, task in zip(recipes, prepared, strict=True)
         for name in networks
     ]

@@ -14,7 +14,7 @@ from pipelines.reports.figures.style import save
 from pipelines.reports.page import HTML, Made, Section, anchor, embedded, write_page
 from pipelines.reports.sweep_table import images_title
 from pipelines.reproduction.drawing import figures_of
-from pipelines.reproduction.own_outcomes import OwnOutcome, picture_figures
+from pipelines.reproduction.own_network_outcomes import OwnNetworkOutcome, picture_figures
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
 from pipelines.reproduction.results import SplitResult, TableColumn, cells_of, table_column
 from proser_core.data.splits.families import defect_of
@@ -30,7 +30,7 @@ def write_report(
     recipes: Mapping[str, Sequence[Any]],
     made: Made,
     folder: Path,
-    outcomes: Sequence[OwnOutcome] = (),
+    outcomes: Sequence[OwnNetworkOutcome] = (),
 ) -> None:
     """A section for each protocol. By study, `families` are the class lists, `recipes` those of each split as JSON;
     `outcomes` are what networks of methods' own say of themselves."""

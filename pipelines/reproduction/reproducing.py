@@ -12,8 +12,8 @@ from pipelines.reports.page import HTML, Made, template_digests
 from pipelines.reports.sweep_table import mean
 from pipelines.reproduction import dag
 from pipelines.reproduction.comparing import read_compared
-from pipelines.reproduction.offline_jobs import check_options, take_outcomes, write_jobs
-from pipelines.reproduction.own_outcomes import read_outcomes
+from pipelines.reproduction.offline_studies import check_options, take_outcomes, write_jobs
+from pipelines.reproduction.own_network_outcomes import read_outcomes
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.report import terminal_table, write_report
 from pipelines.reproduction.request import ReproduceRequest
@@ -31,11 +31,12 @@ from pipelines.reproduction.studies import (
 from pipelines.tracking.runs import ParentRun, slug
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
-from pipelines.workflow import own_plan, plan
+from pipelines.workflow import plan
 from pipelines.workflow.checks import for_workers
 from pipelines.workflow.disk_plan import check_disk, disk_needed
 from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.offline_jobs import one_process
+from pipelines.workflow.own_networks_plan import MissingNetwork, measure_networks, missing_networks
 from pipelines.workflow.plan_table import cost_lines, plan_table
 from pipelines.workflow.session import Session, close, execute, open_run, open_session
 from pipelines.workflow.stage import stage_code
@@ -113,16 +114,16 @@ def _train(
 def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
     """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
     planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
-    own = {
-        study.name: own_plan.missing_networks(own_methods(request), study.inputs, planned[study.name], session.store)
+    missing = {
+        study.name: missing_networks(own_methods(request), study.inputs, planned[study.name], session.store)
         for study in studies
     }
     trains = any(split.missing or not split.pretrained for plans in planned.values() for split in plans)
-    if trains or any(own.values()):
+    if trains or any(missing.values()):
         session.cluster.check()
     needed = 0
     for study in studies:
-        needed += _print_plan(request, study, planned[study.name], own[study.name], session)
+        needed += _print_plan(request, study, planned[study.name], missing[study.name], session)
     check_disk(needed, session.store)
 
 
@@ -130,13 +131,13 @@ def _print_plan(
     request: ReproduceRequest,
     study: PreparedStudy,
     plans: Sequence[plan.SplitPlan],
-    missing: Sequence[own_plan.MissingNetwork],
+    missing: Sequence[MissingNetwork],
     session: Session,
 ) -> int:
     """Measure and print what a study costs; the bytes that it needs."""
     bf16, data = study.inputs.bf16, study.recipes[0].data
     costs = plan.measure(plans, session.cluster, bf16)
-    own = own_plan.measure_networks(missing, request.schedule, study.recipes[0], bf16, session.cluster)
+    networks_plan = measure_networks(missing, request.schedule, study.recipes[0], bf16, session.cluster)
     first = {
         "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
         "methods": "; ".join(method_names(request)),
@@ -145,9 +146,9 @@ def _print_plan(
     passes = sum(seconds_of_passes(split, costs, networks) for split in plans) if costs else 0.0
     compared = {"compare": passes} if passes else {}
     lines = cost_lines(plans, costs, after=compared) if costs or not missing else {}  # not: nothing to train
-    table = plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | own.lines())
+    table = plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | networks_plan.lines())
     session.console.print(table, highlight=False)
-    return disk_needed(plans, costs) + own.disk
+    return disk_needed(plans, costs) + networks_plan.disk
 
 
 def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session) -> ComparedStudy:
@@ -156,8 +157,8 @@ def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session)
     splits = [recipe.data.split_index for recipe in study.recipes]
     family, methods = request.family_of(STUDIES[study.name]), method_names(request)
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
-    own = {"networks": network_names(request), "own_networks": request.schedule}
-    decisive = ["reproduce", study.name, splits, methods, *([request.schedule] if own["networks"] else [])]
+    asked = {"networks": network_names(request), "own_networks": request.schedule}
+    decisive = ["reproduce", study.name, splits, methods, *([request.schedule] if asked["networks"] else [])]
     run = open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
     follower = session.follow(run, trains=not request.import_from)
     results = execute(
@@ -165,7 +166,7 @@ def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session)
         study.inputs,
         [workflow_dag, dag],
         ["trials", "compared", "methods_registered"],
-        **own,
+        **asked,
         methods=methods,
         register=list(request.register),
     )

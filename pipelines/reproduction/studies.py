@@ -12,7 +12,6 @@ from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from pipelines.workflow.checks import check_places, decide_features
-from pipelines.workflow.own_methods import OwnMethods
 from pipelines.workflow.session import precision_name, say_warnings
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
@@ -25,7 +24,8 @@ from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_not
 from proser_core.data.splits.families import trial_seed
 from proser_core.errors import ConfigError, ProserError, first_line
 from proser_core.jobs.further_development import check_further
-from proser_core.jobs.own_plans import check_servable
+from proser_core.jobs.own_networks.methods import OwnMethods
+from proser_core.jobs.own_networks.plans import check_servable
 from proser_core.jobs.preparing import missing_images
 from proser_core.jobs.trials import check_recipe
 from proser_core.naming import look_up
@@ -55,9 +55,9 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
     for name in (*request.methods, *request.register):
         look_up("method", name, METHODS)
     methods = [METHODS[name] for name in method_names(request)]
-    own, plain = request.recipe.finetune, FinetuneConfig()
+    tuned, plain = request.recipe.finetune, FinetuneConfig()
     for part, names, given, usual in (
-        ("finetune", STATED, own, plain),
+        ("finetune", STATED, tuned, plain),
         ("calibration", ("dummy_weight", "network"), request.recipe.calibration, CalibrationConfig()),
     ):
         for name in names:
@@ -67,9 +67,9 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
                     "A sweep compares other values"
                 )
     if request.recipe.calibration.mirror and network_names(request):
-        own_names = ", ".join(network_names(request))
+        networks = ", ".join(network_names(request))
         raise ConfigError(
-            f"calibration.mirror does not work with methods that train their own networks ({own_names}); omit one "
+            f"calibration.mirror does not work with methods that train their own networks ({networks}); omit one "
             "of the two"
         )
     if request.recipe.calibration.reads_embeddings and request.register:

@@ -10,7 +10,7 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.errors import TrainingError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.network_tables import network_tables
-from proser_core.jobs.own_plans import plan_own
+from proser_core.jobs.own_networks.plans import plan_network
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.score_choice import Tables
 from proser_core.recognition.tables import load_logits
@@ -40,7 +40,7 @@ def network_of(method: Method, split: TrainedSplit, own_networks: ScheduleName, 
     """What a method scores. None where its fine-tune failed, which the rows of the sweep say. Raises TrainingError
     where a network of its own was not trained."""
     if method.network:
-        plan = plan_own(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, split.bf16)
+        plan = plan_network(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, split.bf16)
         if plan.outcome() is None:
             raise TrainingError(plan.failure() or "its network was not trained")
         return TrainedNetwork(plan.folder, tuple(each.folder for each in plan.with_parts))

@@ -16,7 +16,7 @@ from pipelines.storage.lease import hold_lease
 from pipelines.storage.objects import Objects, Stamp, open_objects, storage_errors
 from pipelines.storage.transfer import download, pull, push, read_manifest
 from proser_core.digests import digest_of, sha256_of
-from proser_core.jobs.own_spec import OwnJob
+from proser_core.jobs.own_networks.spec import OwnJob
 from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, Job
 from proser_core.store.files import cache_folder, write_atomically
 from proser_core.store.lock import absent_folders, exclusive_storage

@@ -11,7 +11,7 @@ from pipelines.storage.mirror import NODE, USER_FILES, mirror_folder, with_files
 from pipelines.storage.objects import Objects, storage_errors
 from pipelines.storage.transfer import download, fetch, pull, push, read_if_exists
 from proser_core.errors import ProserError
-from proser_core.jobs.own_spec import job_of
+from proser_core.jobs.own_networks.spec import job_of
 from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, STATE, Job, read_failure, write_failure
 from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.learning.ranks import current_world

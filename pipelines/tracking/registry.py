@@ -102,8 +102,8 @@ def register(
     if CHAMPION not in model.aliases and versions_of(client, name)[-1].number == existing:  # of two at once, the first
         client.set_registered_model_alias(name, CHAMPION, existing)
     aliases = {alias: str(number) for alias, number in client.get_registered_model(name).aliases.items()}
-    own = sorted(alias for alias, number in aliases.items() if number == existing)
-    return Registered(name, existing, tuple(own), aliases.get(CHAMPION, ""))
+    of_version = sorted(alias for alias, number in aliases.items() if number == existing)
+    return Registered(name, existing, tuple(of_version), aliases.get(CHAMPION, ""))
 
 
 def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> str | None:

@@ -7,5 +7,6 @@ What a command calls, in order:
     commands/sweep.py     sweeping.sweep: spaces on several class splits
     both                  session.open_session, then session.execute: dag.py (Hamilton), whose nodes are in stages/
     commands/promote.py   promotion.promote; best_of registers a sweep's best trial first
-    commands/job.py       offline_jobs: what a machine without Ray trains, and its way back
+    commands/job.py       offline_jobs: what a machine without Ray trains, and its way back (of a
+                          reproduction: reproduction/offline_studies.py)
 """

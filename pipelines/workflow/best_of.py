@@ -101,13 +101,13 @@ def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> It
         yield store.root, store
 
 
-def best_rows(table: SweepTable, own: FinetuneConfig, split_index: int | None, count: int = 1) -> list[Row]:
+def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | None, count: int = 1) -> list[Row]:
     """The trials of the points that a run of the same points would rank first on one class split; without an index, on
     the first."""
     split = next(iter(table.splits)) if split_index is None else split_index
     if split not in table.splits:
         raise ConfigError(f"--split-index got {split}; the sweep has {', '.join(map(str, table.splits))}")
-    rows = [point[0] for point in ranked((row for row in table.rows if row["split_index"] == split), own)]
+    rows = [point[0] for point in ranked((row for row in table.rows if row["split_index"] == split), own_point)]
     if not rows:
         raise TrackingError(f"no trial of the sweep has finished on class split {split}; run the sweep again")
     if len(rows) < count:
@@ -169,19 +169,19 @@ def _save_best(
 
 def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Metrics], place: Path) -> Path:
     """Save the mean of these trials, the best first, beside that one by itself."""
-    recipe, images = replace(networks.recipe, finetune=finetune_of(rows[0])), networks.images
+    recipe, task = replace(networks.recipe, finetune=finetune_of(rows[0])), networks.images
     nets = []
     for row in rows:
         weights = networks.trial_folders / row["key"] / spec.WEIGHTS
-        net = trained_network(recipe, finetune_of(row), images.num_known, weights)
+        net = trained_network(recipe, finetune_of(row), task.num_known, weights)
         assert isinstance(net, PlaceholderNet)
         nets.append(net)
     tables = [networks.trial_tables(row) for row in rows]
-    alone = [score_network(recipe, own_score(recipe), each, images) for each in tables]
-    together = score_network(recipe, own_score(recipe), mean_tables(tables), images)
+    alone = [score_network(recipe, own_score(recipe), each, task) for each in tables]
+    together = score_network(recipe, own_score(recipe), mean_tables(tables), task)
     members = [Member(row["key"], row["name"], each.report.flat()) for row, each in zip(rows, alone, strict=True)]
     others = {BEST_TRIAL: members[0].results, **others}
-    together.classifier(EnsembleNet(nets), images, recipe, controls=others, members=members).save(place / CLASSIFIER)
+    together.classifier(EnsembleNet(nets), task, recipe, controls=others, members=members).save(place / CLASSIFIER)
     return place / CLASSIFIER
 
 
@@ -199,9 +199,9 @@ def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> t
 
 def _controls(networks: Networks, pretrained: Tables | None, control: Tables | None) -> dict[str, Metrics]:
     """The baselines of a trial, of the networks that there are."""
-    recipe, images, either = networks.recipe, networks.images, pretrained or control
-    targets = None if either is None else fitting_targets(recipe, images, either)
-    reports = controls(pretrained, control, images, recipe.calibration.target_rate, targets)
+    recipe, task, either = networks.recipe, networks.images, pretrained or control
+    targets = None if either is None else fitting_targets(recipe, task, either)
+    reports = controls(pretrained, control, task, recipe.calibration.target_rate, targets)
     return {name: report.flat() for name, report in reports.items()}
 
 

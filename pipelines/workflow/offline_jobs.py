@@ -14,7 +14,6 @@ from pipelines.console import say
 from pipelines.storage.mirror import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.checks import decide_features
-from pipelines.workflow.own_methods import NO_METHODS, OwnMethods, plan_methods
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining
@@ -24,7 +23,8 @@ from proser_core.data.data_sets import DataRoot, listed_once, path_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
-from proser_core.jobs.own_plans import OWN_FOLDER
+from proser_core.jobs.own_networks.methods import NO_METHODS, OwnMethods, plan_methods
+from proser_core.jobs.own_networks.plans import METHODS_FOLDER
 from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, prepare_task, refuse_streaming
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
@@ -42,7 +42,7 @@ from proser_core.store.store import (
 )
 from proser_core.titles import counted
 
-RUNNER_FOLDERS = (PREPARE, PRETRAIN, TRIALS, OWN_FOLDER)
+RUNNER_FOLDERS = (PREPARE, PRETRAIN, TRIALS, METHODS_FOLDER)
 """Folders of a runner's OUT."""
 
 
@@ -83,7 +83,7 @@ def save_job(
     output: Path,
     console: Console,
     option: str = "--output",
-    own: OwnMethods = NO_METHODS,
+    own_methods: OwnMethods = NO_METHODS,
 ) -> list[str]:
     """Write one job file, with a storage also the prepared images; the names of what lies next to it and travels with
     it. Raises ProserError for what cannot be trained, or a file, given by `option`, that cannot be written."""
@@ -96,7 +96,7 @@ def save_job(
             "sets; leave it empty here, and give it to `proser run`, which finds what is trained"
         )
     check_split(recipe, data_dir)
-    code, task = CodeVersions.current(own.names), None
+    code, task = CodeVersions.current(own_methods), None
     with disk_full_errors(output.parent):
         if storage is not None:
             with open_storage(storage, f"the images of {output}", partial(say, console)) as store:
@@ -105,7 +105,7 @@ def save_job(
                 task = import_artefact(prepared.path, "task", beside).path.relative_to(beside.root)
         root = path_of(data_dir)
         place = root.resolve() if root is not None and task is None else None
-        weights = JobFile(recipe, tuple(finetunes), task, place, code, own.names, own.schedule).save(output)
+        weights = JobFile(recipe, tuple(finetunes), task, place, code, own_methods).save(output)
     return [str(name) for name in (task, weights) if name]
 
 
@@ -132,9 +132,9 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     finish or are of methods with networks of their own."""
     started = time.monotonic()
     job = read_job(out)
-    if job.own_methods:
+    if job.own_methods.names:
         raise ConfigError(
-            f"{out / JOB_FILE} has own_methods, {', '.join(job.own_methods)}, whose networks no run of a recipe "
+            f"{out / JOB_FILE} has own_methods, {', '.join(job.own_methods.names)}, whose networks no run of a recipe "
             f"reports; give the `proser reproduce --jobs` command again, with --import-from {out} instead of --jobs"
         )
     results = read_results(out)
@@ -229,15 +229,15 @@ def _inputs(
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
     points = points_of(job.recipe, job.recipe.space)
-    own = finetunes_of(job.recipe, points)
-    of_space = {trial.key for trial in split.trials(own, store)} == {trial.key for trial in trials}
+    of_recipe = finetunes_of(job.recipe, points)
+    of_space = {trial.key for trial in split.trials(of_recipe, store)} == {trial.key for trial in trials}
     spaces = {job.recipe.space: points} if job.recipe.space else {}
     inputs = TrainingInputs(
         recipes=[job.recipe],
         data_dir=None,
         data_inputs=[{name: value for name, value in recorded.items() if name != "code"}],
         bf16=results.bf16,
-        finetunes=own if of_space else list(job.finetunes),
+        finetunes=of_recipe if of_space else list(job.finetunes),
         spaces=spaces,
         space_infos=infos_of(spaces),
     )
@@ -251,7 +251,7 @@ def unfinished_trainings(
     outs: Sequence[Path],
     store: Store,
     bf16: bool,
-    own: OwnMethods = NO_METHODS,
+    own_methods: OwnMethods = NO_METHODS,
 ) -> Iterator[str]:
     """Trainings of a class split that are neither finished in the storage nor failed in the runners' OUTs, by name."""
     folder = plan_pretraining(recipe, task, store.root, bf16=bf16).folder
@@ -262,7 +262,7 @@ def unfinished_trainings(
         return
     trials = TrainedSplit(recipe, task, pretrained, bf16).trials(finetunes, store)
     yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
-    for plan in plan_methods(own, recipe, task, store, bf16):
+    for plan in plan_methods(own_methods, recipe, task, store, bf16):
         if not _has_ended(plan.folder, outs) and all(load_if_complete(part.folder) for part in plan.parts):
             yield plan.network.name  # without a part that failed it could not be trained
 

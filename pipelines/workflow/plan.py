@@ -99,18 +99,18 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     trials = [Trial(replace(recipe, finetune=each), "", {}, store.root / "none") for each in inputs.finetunes]
     count, stoppable = len(trials), frozenset(inputs.stoppable)
     left = epochs_left(trials, stoppable)
-    own = inputs.pretrained_file
+    checkpoint = inputs.pretrained_file
     task = _finished(store.folder(PREPARE, prepare_key(data_inputs)), store)
     if task is None:
         images = expected_images(recipe, inputs.data_dir)
-        return SplitPlan(recipe, False, own is not None, images, count, count, left)
+        return SplitPlan(recipe, False, checkpoint is not None, images, count, count, left)
     images = TaskSummary.read(task.path).counts
-    folder = plan_pretraining(recipe, task, store.root, bf16=inputs.bf16, own=own).folder
+    folder = plan_pretraining(recipe, task, store.root, bf16=inputs.bf16, own=checkpoint).folder
     pretrained = _finished(folder, store)
     if pretrained is None:
         is_frozen = recipe.network.is_frozen("pretrain")
         embedded = is_frozen and _finished(store.folder(EMBEDDINGS, embedding_inputs(recipe, task)), store) is not None
-        return SplitPlan(recipe, True, own is not None, images, count, count, left, embedded, folders=(folder,))
+        return SplitPlan(recipe, True, checkpoint is not None, images, count, count, left, embedded, folders=(folder,))
     trials = TrainedSplit(recipe, task, pretrained, inputs.bf16).trials(inputs.finetunes, store)
     sync(store, [trial.folder for trial in trials])
     poll_storage(store, [trial.folder for trial in trials])

@@ -55,8 +55,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
         proxy_recipe = proxy_of(recipe, _counts(task))
         if proxy_recipe is None:
             refit = with_batches(refit, len(task.train))
-            own = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
-            session.say(f"  of 2 classes none can be held out; not chosen, but as the recipe has it: {', '.join(own)}")
+            kept = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
+            session.say(f"  of 2 classes none can be held out; not chosen, but as the recipe has it: {', '.join(kept)}")
         else:
             split = draw_split(proxy_recipe.data, num_classes)
             size = int(np.isin(task.train.targets, split.known).sum())

@@ -12,17 +12,17 @@ from pipelines.cluster.cluster import RAY_FOLDER
 from pipelines.reports.page import template_digests
 from pipelines.workflow.stage import STAGES, stage_code
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.own_plans import OWN_FOLDER, own_code
+from proser_core.jobs.own_networks.plans import METHODS_FOLDER, network_code
 from proser_core.jobs.spec import PRETRAIN, STATE
 from proser_core.store.files import read_json
 from proser_core.store.store import KEY_PATTERN, MANIFEST
 
-FOLDERS = (*STAGES, OWN_FOLDER)
+FOLDERS = (*STAGES, METHODS_FOLDER)
 DAY = 86_400
 UNFINISHED, INTERRUPTED, LEFT_BY_RAY, OUTDATED = "unfinished", "interrupted, can go on", "left by Ray", "of other code"
 ARTEFACT = re.compile(KEY_PATTERN)
 COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `import_artefact` writes it first
-RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{OWN_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[0-9]+)?")
+RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{METHODS_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[0-9]+)?")
 """As pretrainings at a time, networks of methods' own, trainings by several workers, and sweeps name what Ray writes
 to."""
 
@@ -81,8 +81,8 @@ def _folders(place: Path, *patterns: re.Pattern[str]) -> list[Path]:
 
 def _codes(stage: str) -> list[Any]:
     """What stands for this code in the keys of a stage's artefacts."""
-    if stage == OWN_FOLDER:
-        return [own_code(network) for network in OWN_NETWORKS.values()]
+    if stage == METHODS_FOLDER:
+        return [network_code(network) for network in OWN_NETWORKS.values()]
     code = stage_code(stage)
     return [code, [code, *template_digests()]]
 

@@ -2,12 +2,13 @@
 
     preparing           a recipe's task, an artefact
     trials              the fine-tunes of a recipe, with names and keys
-    spec, own_spec      one training as data: `Job`, or `OwnJob` for a network of a method's own (OSRCI, CROSR, ...)
-    any_job.run_any     runs either: `worker.run_job`, or `own_worker.train_files`
+    spec                one training as data: `Job`
+    own_networks        the same for networks of a method's own (OSRCI, CROSR, ...): `OwnJob`
+    any_job.run_any     runs either: `worker.run_job`, or `own_networks.worker.train_files`
     network_tables      logits and embeddings of a finished training
     selection           which point of a sweep is selected
 
 `run_any` is called from two places, with equal bits: by `pipelines.cluster` on Ray, and by `runner`, which runs a
-JOB.json with torch alone (`job_folder`: a folder of them). `in_memory` and `own_in_memory` train without files, for
-`proser_core.train`. The probes measure what a step, an epoch or an evaluation costs.
+JOB.json with torch alone (`job_folder`: a folder of them). `in_memory` trains without files, for `proser_core.train`.
+The probes measure what a step, an epoch or an evaluation costs.
 """

@@ -9,8 +9,8 @@ from torch import nn
 from proser_core.data.tasks import OpenStream
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import TaskShape
-from proser_core.jobs.own_spec import OwnJob
-from proser_core.jobs.own_worker import train_files
+from proser_core.jobs.own_networks.spec import OwnJob
+from proser_core.jobs.own_networks.worker import train_files
 from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.learning.fit import Metrics

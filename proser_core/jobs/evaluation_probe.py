@@ -8,9 +8,8 @@ import numpy as np
 
 from proser_core.baselines.tables import controls
 from proser_core.config import Recipe
-from proser_core.data.splits.class_split import ClassSplit
-from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
-from proser_core.jobs.probe import NORMALISATION
+from proser_core.data.tasks import TASK_PARTS, OpenSetTask
+from proser_core.jobs.random_task import random_task
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.embedding_table import INDEX_SIZE
 from proser_core.recognition.scored_network import score_network
@@ -30,7 +29,7 @@ def measure_evaluation(recipe: Recipe, images: Mapping[str, int]) -> float:
     share = min(1.0, SAMPLE / sum(counts.values()))
     sample = {part: max(2, round(share * count)) if count else 0 for part, count in counts.items()}
     sample["train"] = max(sample["train"], recipe.data.num_known)  # OpenMax needs an image of each class
-    task = _random_task(recipe, sample)
+    task = random_task(recipe, sample, image_size=1)  # logits are random too, not of images
     size = 0
     if reads:
         net = make_closed_set_net(recipe.network, task.num_known, recipe.data.image_size, recipe.seed)
@@ -52,23 +51,6 @@ def measure_evaluation(recipe: Recipe, images: Mapping[str, int]) -> float:
         logging.disable(logging.NOTSET)
     scored = [sum(each.values()) - each["train"] for each in (counts, sample)]
     return seconds * scored[0] / scored[1]
-
-
-def _random_task(recipe: Recipe, counts: Mapping[str, int]) -> OpenSetTask:
-    known, settings = recipe.data.num_known, recipe.data.settings
-    unknown = len(recipe.data.outliers) or max(recipe.data.unknown_settings, default=0)
-    split = ClassSplit(tuple(range(known)), tuple(range(known, known + unknown)), settings)
-    targets = {part: np.arange(count) % known for part, count in counts.items()}
-    targets["development"][:] = known
-    test_classes = targets["test"].copy()
-    if unknown:  # every other image
-        test_classes[1::2] = known + np.arange(len(test_classes) // 2) % unknown
-        targets["test"] = np.minimum(test_classes, known)
-    train, val, development, test = (
-        Labelled(np.zeros((len(targets[part]), 1, 1, 3), np.uint8), targets[part]) for part in TASK_PARTS
-    )
-    names = tuple(map(str, range(known)))
-    return OpenSetTask(split, names, train, val, development, test, test_classes, *NORMALISATION)
 
 
 def _random_tables(task: OpenSetTask, num_dummies: int, embedding_size: int) -> dict[str, LogitTable]:

@@ -12,7 +12,6 @@ what `proser job` writes, and with the runner's OUT.
 """
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -24,7 +23,8 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.own_plans import check_servable, own_code, own_modules
+from proser_core.jobs.own_networks.methods import NO_METHODS, OwnMethods
+from proser_core.jobs.own_networks.plans import check_servable, network_code, network_modules
 from proser_core.jobs.preparing import PREPARING
 from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
@@ -46,12 +46,12 @@ class CodeVersions:
     own: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
-    def current(cls, own_methods: Sequence[str] = ()) -> "CodeVersions":
+    def current(cls, own_methods: OwnMethods = NO_METHODS) -> "CodeVersions":
         """Of the code that is running; of networks of methods' own only where there are such methods."""
-        networks = OWN_NETWORKS if own_methods else {}
-        modules = {module for network in networks.values() for module in own_modules(network)}
+        networks = OWN_NETWORKS if own_methods.names else {}
+        modules = {module for network in networks.values() for module in network_modules(network)}
         sources = source_digests(PREPARING, WORKER, *modules)
-        own = {name: tuple(own_code(network)) for name, network in networks.items()}
+        own = {name: tuple(network_code(network)) for name, network in networks.items()}
         return cls(code_version(PREPARING), code_version(WORKER), sources, own)
 
     def has_keys_of(self, other: "CodeVersions") -> bool:
@@ -68,8 +68,7 @@ class JobFile:
     task: Path | None
     data_dir: Path | None
     code: CodeVersions
-    own_methods: tuple[str, ...] = ()
-    own_schedule: ScheduleName = "quick"
+    own_methods: OwnMethods = NO_METHODS
 
     @property
     def finetune_epochs(self) -> int:
@@ -91,8 +90,8 @@ class JobFile:
             **{name: str(folder) for name, folder in folders.items() if folder is not None},
             "code": vars(self.code),
         }
-        if self.own_methods:
-            values |= {"own_methods": list(self.own_methods), "own_schedule": self.own_schedule}
+        if self.own_methods.names:
+            values |= {"own_methods": list(self.own_methods.names), "own_schedule": self.own_methods.schedule}
         write_json(path, values)
         return weights
 
@@ -118,7 +117,7 @@ def read_job_file(path: Path) -> JobFile:
         recipe = with_pretrained(_with_weights(path, from_json(Recipe, values.get("recipe", {}), "recipe")))
         check_recipe(recipe)
         finetunes = _finetunes(recipe, values.get("finetunes", []))
-        own_methods, own_schedule = _own_networks(recipe, values)
+        own_methods = _own_methods(recipe, values)
         code = CodeVersions.current(own_methods)
         if "code" in values:
             code = _same_sources(from_json(CodeVersions, values["code"], "code"), code)
@@ -127,7 +126,7 @@ def read_job_file(path: Path) -> JobFile:
         raise type(error)(f"{path}: {error}") from error
     if task is not None and data_dir is not None:
         raise ConfigError(f"{path}: it has both task and data_dir; omit one of them")
-    return JobFile(recipe, finetunes, task, data_dir, code, own_methods, own_schedule)
+    return JobFile(recipe, finetunes, task, data_dir, code, own_methods)
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -157,7 +156,7 @@ def _finetunes(recipe: Recipe, values: Any) -> tuple[FinetuneConfig, ...]:
     return tuple(made)
 
 
-def _own_networks(recipe: Recipe, values: dict[str, Any]) -> tuple[tuple[str, ...], ScheduleName]:
+def _own_methods(recipe: Recipe, values: dict[str, Any]) -> OwnMethods:
     """Methods with networks of their own, and the schedule of these."""
     names, schedule = values.get("own_methods", []), values.get("own_schedule", "quick")
     if not isinstance(names, list):
@@ -171,7 +170,7 @@ def _own_networks(recipe: Recipe, values: dict[str, Any]) -> tuple[tuple[str, ..
         check_servable(OWN_NETWORKS[METHODS[name].network], recipe)
     if schedule not in get_args(ScheduleName):
         raise ConfigError(unknown_name("choice for own_schedule", str(schedule), get_args(ScheduleName)))
-    return tuple(names), schedule
+    return OwnMethods(tuple(names), schedule)
 
 
 def _place(path: Path, value: Any, name: str) -> Path | None:
@@ -190,15 +189,15 @@ def _with_weights(path: Path, recipe: Recipe) -> Recipe:
     return replace(recipe, network=replace(recipe.network, weights_file=str(place))) if place else recipe
 
 
-def _same_sources(recorded: CodeVersions, own: CodeVersions) -> CodeVersions:
+def _same_sources(recorded: CodeVersions, here: CodeVersions) -> CodeVersions:
     """The recorded versions. Raises ConfigError where they are of other code than that here.
 
     Versions of another Python differ though the code does not; then the files decide.
     """
-    if recorded.has_keys_of(own):
+    if recorded.has_keys_of(here):
         return recorded
-    for name in sorted({*recorded.sources, *own.sources}):
-        if recorded.sources.get(name) != own.sources.get(name):
+    for name in sorted({*recorded.sources, *here.sources}):
+        if recorded.sources.get(name) != here.sources.get(name):
             raise ConfigError(
                 f"the source of {name} is not that of the machine that wrote the file; copy proser_core from there, "
                 "or write the file again with this code"

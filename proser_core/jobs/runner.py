@@ -15,13 +15,13 @@ from proser_core.baselines.tables import closed_set_scores, fit_score, placehold
 from proser_core.data.data_sets import listed_once
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
-from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs import spec
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.embedding import embed_task
 from proser_core.jobs.job_file import JobFile
-from proser_core.jobs.own_plans import OwnPlan, in_order, plan_own
-from proser_core.jobs.own_spec import OWN
+from proser_core.jobs.own_networks.methods import plan_methods
+from proser_core.jobs.own_networks.plans import OwnPlan
+from proser_core.jobs.own_networks.spec import OWN
 from proser_core.jobs.preparing import (
     check_batches,
     check_machine,
@@ -65,15 +65,15 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     check_machine(recipe)
     made, store = absent_folders(out), Store(out)
     with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}", made):
-        task = _prepared(job, store)
-        decided = with_features(recipe, TaskSummary.read(task.path).counts["train"])
+        prepared = _prepared(job, store)
+        decided = with_features(recipe, TaskSummary.read(prepared.path).counts["train"])
         job = replace(job, recipe=decided, finetunes=tuple(rebased(each, recipe, decided) for each in job.finetunes))
         recipe = decided
-        check_batches(recipe, job.finetunes, task.path)
+        check_batches(recipe, job.finetunes, prepared.path)
         job.save(store.root / JOB_FILE)
         bf16 = resolve_precision(recipe)
-        about = {"recipe": recipe.name, "bf16": bf16, "task": task.path.name, "trainings": {}}
-        runner = _Runner(job, store, task, bf16, progress, OpenSetTask.load(task.path), Outcome(about))
+        about = {"recipe": recipe.name, "bf16": bf16, "task": prepared.path.name, "trainings": {}}
+        runner = _Runner(job, store, prepared, OpenSetTask.load(prepared.path), bf16, progress, Outcome(about))
         runner.run()
     return runner.outcome
 
@@ -100,40 +100,35 @@ class _Runner:
 
     job: JobFile
     store: Store
-    task: Artefact
+    prepared: Artefact
+    task: OpenSetTask
     bf16: bool
     progress: EpochProgress
-    images: OpenSetTask
     outcome: Outcome
 
     def run(self) -> None:
         job = self.job
         if job.recipe.network.is_frozen("pretrain"):
-            embed_task(job.recipe, self.task, self.store, self.progress.images)
+            embed_task(job.recipe, self.prepared, self.store, self.progress.images)
         self.progress.expect("finetune", job.finetune_epochs)
         pretrained = self._pretrained()
         self._evaluate(PRETRAINED, pretrained.path, None)
         trials = plan_trials(
-            job.recipe, job.finetunes, self.task, pretrained, self.store, bf16=self.bf16, code=job.code.train
+            job.recipe, job.finetunes, self.prepared, pretrained, self.store, bf16=self.bf16, code=job.code.train
         )
         waiting = [trial for trial in trials if load_if_complete(trial.folder) is None]
         self.progress.expect("finetune", sum(trial.recipe.finetune.epochs for trial in waiting))
         for number, trial in enumerate(trials, start=1):
             if trial in waiting:
                 name = f"[{number}/{len(trials)}] {trial.name}"
-                self._train(trial.job(self.task, pretrained), name, trial.recipe.finetune.epochs)
+                self._train(trial.job(self.prepared, pretrained), name, trial.recipe.finetune.epochs)
             self._score(trial)
         self._own_networks()
 
     def _own_networks(self) -> None:
         """Networks of methods' own, a part before what needs it, each followed by the methods that score it."""
-        job, methods = self.job, [METHODS[name] for name in self.job.own_methods]
-        networks = [OWN_NETWORKS[name] for name in dict.fromkeys(method.network for method in methods)]
-        plans = in_order(
-            plan_own(network, job.own_schedule, job.recipe, self.task, self.store, self.bf16, job.code.own)
-            for network in networks
-        )
-        for plan in plans:
+        job, asked = self.job, self.job.own_methods
+        for plan in plan_methods(asked, job.recipe, self.prepared, self.store, self.bf16, job.code.own):
             name = plan.network.name
             if plan.outcome() is None and not plan.failure_of_part():
                 self.progress.expect(OWN, plan.epochs)
@@ -141,12 +136,12 @@ class _Runner:
             if plan.outcome() is None:
                 self.outcome.failures[name] = plan.failure()
                 self._add(name, plan.folder, {}, plan.failure())
-            elif plan.network in networks:
-                self._evaluate_own(plan, [method for method in methods if method.network == name])
+            elif plan.network in asked.networks:
+                self._evaluate_own(plan, [METHODS[each] for each in asked.names if METHODS[each].network == name])
 
     def _evaluate_own(self, plan: OwnPlan, methods: Sequence[Method]) -> None:
         """The methods that score a network; where a score cannot be fitted to it, the training counts as failed."""
-        name, logits, targets = plan.network.name, load_logits(plan.folder / spec.LOGITS), self.images.train.targets
+        name, logits, targets = plan.network.name, load_logits(plan.folder / spec.LOGITS), self.task.train.targets
         try:
             scores = {each.name: fit_score(each, logits, targets) for each in methods}
         except ProserError as error:
@@ -157,7 +152,7 @@ class _Runner:
 
     def _pretrained(self) -> Artefact:
         job, root = self.job, self.store.root
-        plan = plan_pretraining(job.recipe, self.task, root, bf16=self.bf16, code=job.code.train)
+        plan = plan_pretraining(job.recipe, self.prepared, root, bf16=self.bf16, code=job.code.train)
         if load_if_complete(plan.folder) is None:
             self.progress.expect("pretrain", plan.epochs)
             self._train(plan.job(), "pretraining", plan.epochs)
@@ -198,13 +193,13 @@ class _Runner:
         """
         logits = load_logits(folder / spec.LOGITS)
         if scores is None:
-            scores = {score.name: score for score in closed_set_scores(logits, self.images.train.targets)}
+            scores = {score.name: score for score in closed_set_scores(logits, self.task.train.targets)}
         methods: dict[str, dict[str, float]] = {}
         reasons = []
         for method, score_function in scores.items():
             try:
                 target_rate = self.job.recipe.calibration.target_rate
-                methods[method] = evaluate(logits, score_function, self.images, target_rate).flat()
+                methods[method] = evaluate(logits, score_function, self.task, target_rate).flat()
             except ProserError as error:
                 reasons.append(f"{method}: {error}")
         if reasons:

@@ -10,7 +10,7 @@ import torch
 
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError
-from proser_core.jobs.own_spec import weight_files
+from proser_core.jobs.own_networks.spec import weight_files
 from proser_core.jobs.spec import STATE, Job
 from proser_core.store.store import MANIFEST, Manifest
 

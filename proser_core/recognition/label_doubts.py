@@ -35,8 +35,8 @@ def label_doubts(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray,
     sizes = np.bincount(labels, minlength=num_classes)
     is_doubted = (others != labels) & (2 * counts > votes.sum(axis=1)) & (sizes[labels] >= LEAST)
     rows = np.flatnonzero(is_doubted)
-    own = votes[rows, labels[rows]]
-    rows = rows[np.lexsort([rows, own, -counts[rows]])]
+    agreeing = votes[rows, labels[rows]]
+    rows = rows[np.lexsort([rows, agreeing, -counts[rows]])]
     unjudged = tuple(np.flatnonzero((sizes > 0) & (sizes < LEAST)).tolist())
     return LabelDoubts(rows, others[rows], counts[rows] / votes[rows].sum(axis=1), unjudged)
 

@@ -12,7 +12,7 @@ from proser_core.config import DataConfig, Recipe
 from proser_core.data.preparation import make_task
 from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Trained
-from proser_core.jobs.own_worker import train_own
+from proser_core.jobs.own_networks.worker import train_own
 from proser_core.learning.fit import State
 from proser_core.learning.step import Arithmetic
 

@@ -7,7 +7,7 @@ from pipelines.tracking.runs import slug
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.waiting import Epochs, show_progress
 from proser_core.jobs import spec
-from proser_core.jobs.own_plans import OWN_FOLDER, OwnPlan, in_order, waves
+from proser_core.jobs.own_networks.plans import METHODS_FOLDER, OwnPlan, in_order, waves
 from proser_core.titles import counted
 
 
@@ -18,7 +18,7 @@ def train_own_networks(wanted: Sequence[OwnPlan], session: TrainingSession) -> N
     sync(session.store, [plan.folder for plan in plans])
     missing = [plan for plan in plans if plan.outcome() is None]
     if missing and session.trains:
-        with session.store.stage(OWN_FOLDER):
+        with session.store.stage(METHODS_FOLDER):
             _train(missing, session)
     for plan in plans:
         _track(plan, session)
@@ -28,11 +28,11 @@ def _train(plans: Sequence[OwnPlan], session: TrainingSession) -> None:
     def begun(running: Sequence[OwnPlan], epochs: Epochs) -> str:
         return ", ".join(map(title, running)) if len(running) < 2 else counted(len(running), "network")
 
-    with show_progress(session, OWN_FOLDER, plans, 1, lambda plan: f"{title(plan)}: ", begun):
+    with show_progress(session, METHODS_FOLDER, plans, 1, lambda plan: f"{title(plan)}: ", begun):
         for number, wave in enumerate(waves(plans)):
             able = [plan for plan in wave if not plan.failure_of_part()]
             if able:
-                session.cluster.run_jobs([plan.job() for plan in able], 1, f"{OWN_FOLDER}-{number}")
+                session.cluster.run_jobs([plan.job() for plan in able], 1, f"{METHODS_FOLDER}-{number}")
 
 
 def title(plan: OwnPlan) -> str:
@@ -42,5 +42,5 @@ def title(plan: OwnPlan) -> str:
 
 def _track(plan: OwnPlan, session: TrainingSession) -> None:
     """The metrics of its epochs, in tracking too."""
-    name = f"{OWN_FOLDER}/{slug(plan.network.name)}/split_{plan.recipe.data.split_index}"
+    name = f"{METHODS_FOLDER}/{slug(plan.network.name)}/split_{plan.recipe.data.split_index}"
     session.tracking.track(lambda: session.run.curve(name, spec.read_epochs(plan.folder)))

@@ -9,7 +9,7 @@ from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.storage.mirror import has_file, poll_if_due, poll_storage
 from pipelines.workflow.session import TrainingSession
 from proser_core.jobs import spec
-from proser_core.jobs.own_plans import OwnPlan
+from proser_core.jobs.own_networks.plans import OwnPlan
 from proser_core.jobs.trials import Pretraining
 from proser_core.store.store import MANIFEST
 

@@ -17,8 +17,9 @@ from pipelines.workflow.stages.halving import RUNGS, WHOLE
 from pipelines.workflow.stale_artefacts import FOLDERS, stale_artefacts
 from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs import own_plans, preparing, spec
-from proser_core.jobs.own_plans import own_code
+from proser_core.jobs import preparing, spec
+from proser_core.jobs.own_networks import plans
+from proser_core.jobs.own_networks.plans import network_code
 from proser_core.store.code_version import code_version
 from proser_core.store.lock import exclusive_storage
 from proser_core.store.store import MANIFEST, Store
@@ -157,7 +158,7 @@ def test_what_trainings_and_sweeps_give_to_ray_is_known(storage: Path) -> None:
 
 
 def test_every_stage_of_the_code_is_known() -> None:
-    constants = vars(spec) | vars(own_plans) | vars(preparing) | vars(stage_module)
+    constants = vars(spec) | vars(plans) | vars(preparing) | vars(stage_module)
     sources = (path.read_text() for package in ("pipelines", "proser_core") for path in (ROOT / package).rglob("*.py"))
     pattern = r'(?:store\.(?:run|folder)\(|@stage\(|artefact_folder\([\w.]+, )"?(?:spec\.)?(\w+)'
     calls = [call for text in sources for call in re.findall(pattern, text)]
@@ -175,7 +176,7 @@ def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Pat
 
 def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, NEAREST)
-    finished(tmp_path, "methods", own_code(NEAREST))
+    finished(tmp_path, "methods", network_code(NEAREST))
     for name, module in STAGES.items():
         finished(tmp_path, name, code_version(module))
     finished(tmp_path, "reproduction", [stage_code("reproduction"), *template_digests()])

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pipeline_runs import Proser, printed, tiny_recipe
 
-from pipelines.reproduction.offline_jobs import write_jobs
-from pipelines.workflow.own_methods import NO_METHODS
+from pipelines.reproduction.offline_studies import write_jobs
+from proser_core.jobs.own_networks.methods import NO_METHODS
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.store.files import write_json
 

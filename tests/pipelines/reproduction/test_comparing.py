@@ -22,7 +22,7 @@ from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.further_development import further_images
 from proser_core.jobs.network_tables import trained_network
-from proser_core.jobs.own_plans import in_order, plan_own, waves
+from proser_core.jobs.own_networks.plans import in_order, plan_network, waves
 from proser_core.jobs.spec import WEIGHTS
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.embedding_table import task_embeddings
@@ -41,7 +41,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
         monkeypatch.setitem(OWN_NETWORKS, network.name, network)
     monkeypatch.setitem(OWN_NETWORKS, BLUR.name, BLUR)
     store = Store(tmp_path / "storage")
-    wanted = [plan_own(each, "quick", split.recipe, split.task, store, False) for each in (NEAREST, DIVERGES)]
+    wanted = [plan_network(each, "quick", split.recipe, split.task, store, False) for each in (NEAREST, DIVERGES)]
     assert [[plan.network.name for plan in wave] for wave in waves(in_order(wanted))] == [
         ["blur"],
         ["Nearest (mean), plain", "Diverges"],

@@ -12,7 +12,7 @@ from stored_sets import write_folder
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.workflow.evaluation_plan import seconds_of_passes
-from pipelines.workflow.own_plan import MissingNetwork, OwnPart
+from pipelines.workflow.own_networks_plan import MissingNetwork, OwnNetworksPlan
 from pipelines.workflow.plan import Cost, SplitPlan, bytes_of_crops, measure, plan_splits, seconds_left
 from pipelines.workflow.plan_table import cost_lines
 from pipelines.workflow.training import TrainingInputs
@@ -20,7 +20,7 @@ from proser_core.config import CalibrationConfig, ClusterConfig
 from proser_core.data.augmentation.crop_tables import padded_versions
 from proser_core.data.preparation import make_task
 from proser_core.errors import ClusterError
-from proser_core.jobs.own_probe import OwnCost
+from proser_core.jobs.own_networks.probe import NetworkCost
 from proser_core.jobs.probe import StepCost
 from proser_core.store.store import Store
 
@@ -117,8 +117,8 @@ def test_trainings_that_find_no_place_wait_for_one_that_ends(trainings: int, at_
     alone, found = seconds_left([plan], costs), seconds_left([plan] * trainings, costs)
     assert found == pytest.approx({stage: waves * seconds for stage, seconds in alone.items()})
     own = [MissingNetwork("C2AE", 2, 100, 0, 6, wave=0)] * trainings + [MissingNetwork("CROSR", 1, 100, 0, 6, wave=1)]
-    rates = {name: OwnCost(0.5, 10) for name in ("C2AE", "CROSR")}
-    assert OwnPart(own, rates, at_once).seconds == pytest.approx(waves * 100 + 50)
+    rates = {name: NetworkCost(0.5, 10) for name in ("C2AE", "CROSR")}
+    assert OwnNetworksPlan(own, rates, at_once).seconds == pytest.approx(waves * 100 + 50)
 
 
 SECONDS = {"finetune": 1.0, "pretrain": 4.0}

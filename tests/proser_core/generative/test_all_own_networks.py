@@ -21,9 +21,9 @@ from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import Schedule, TaskShape
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.in_memory import train
-from proser_core.jobs.own_plans import OwnPlan, in_order, plan_own
-from proser_core.jobs.own_spec import job_of
-from proser_core.jobs.own_worker import FACTS, PICTURES
+from proser_core.jobs.own_networks.plans import OwnPlan, in_order, plan_network
+from proser_core.jobs.own_networks.spec import job_of
+from proser_core.jobs.own_networks.worker import FACTS, PICTURES
 from proser_core.jobs.spec import EPOCHS, LOGITS, WEIGHTS, read_epochs
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.scores import MaxLogit
@@ -108,7 +108,7 @@ class Machine:
         self.epochs = 0
 
     def plan(self, name: str, recipe: Recipe = RECIPE) -> OwnPlan:
-        return plan_own(OWN_NETWORKS[name], "quick", recipe, self.task, self.store, bf16=False)
+        return plan_network(OWN_NETWORKS[name], "quick", recipe, self.task, self.store, bf16=False)
 
     def train(self, name: str, stop_after: int = 0) -> Path:
         """Folder of the network, trained after all that it needs; with `stop_after`, stopped after so many epochs."""

@@ -16,7 +16,8 @@ from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.job import main
 from proser_core.jobs.job_file import CodeVersions, read_job_file
-from proser_core.jobs.own_plans import own_code
+from proser_core.jobs.own_networks.methods import OwnMethods
+from proser_core.jobs.own_networks.plans import network_code
 from proser_core.jobs.trials import WORKER, control_of
 from proser_core.store.code_version import source_digests
 
@@ -130,9 +131,9 @@ def test_the_code_versions_of_the_file_are_used_where_the_sources_are_equal(tmp_
 def test_networks_of_methods_own_have_the_code_versions_of_the_file_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = CodeVersions.current(["CROSR"])
+    code = CodeVersions.current(OwnMethods(("CROSR",)))
     assert CodeVersions.current().own == {}
-    assert code.own["DHRNet"] == tuple(own_code(OWN_NETWORKS["DHRNet"]))
+    assert code.own["DHRNet"] == tuple(network_code(OWN_NETWORKS["DHRNet"]))
     other_python = replace(code, own=dict.fromkeys(code.own, ("of another", "Python")))
     assert not other_python.has_keys_of(code)
     job = write_job(tmp_path, own_methods=["CROSR"], code=to_json(other_python))

@@ -30,7 +30,7 @@ def test_networks_of_methods_travel_with_job_files(
     assert code == 0
     (job,) = (tmp_path / "jobs").glob("*/JOB.json")
     with pytest.MonkeyPatch.context() as patch:  # the folders are those of the Python that wrote the file
-        patch.setattr("proser_core.jobs.own_plans.own_code", lambda network: ["of another", "Python"])
+        patch.setattr("proser_core.jobs.own_networks.plans.network_code", lambda network: ["of another", "Python"])
         assert runner.main([str(job), str(tmp_path / "OUT")]) == 0
     told = capsys.readouterr().out
     assert f"command again, with --import-from {tmp_path / 'OUT'} instead of --jobs" in told

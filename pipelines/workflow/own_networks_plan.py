@@ -7,14 +7,14 @@ from typing import Any
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.mirror import sync
-from pipelines.workflow.own_methods import OwnMethods, plan_methods
 from pipelines.workflow.plan import SplitPlan, side_by_side
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe, to_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.own_plans import with_needs
-from proser_core.jobs.own_probe import OwnCost, measure_own_network
+from proser_core.jobs.own_networks.methods import OwnMethods, plan_methods
+from proser_core.jobs.own_networks.plans import with_needs
+from proser_core.jobs.own_networks.probe import NetworkCost, measure_network
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import Store, load_if_complete
@@ -34,31 +34,31 @@ class MissingNetwork:
     wave: int
 
 
-OwnCosts = dict[str, OwnCost]
+NetworkCosts = dict[str, NetworkCost]
 """By network, of those that are missing."""
 
 
 def missing_networks(
-    own: OwnMethods, inputs: TrainingInputs, plans: Sequence[SplitPlan], store: Store
+    methods: OwnMethods, inputs: TrainingInputs, plans: Sequence[SplitPlan], store: Store
 ) -> list[MissingNetwork]:
     """What is to be trained of the methods' networks, and of those that they need, on every class split."""
     found = []
     for split, recipe, data in zip(plans, inputs.recipes, inputs.data_inputs, strict=True):
-        names = _unfinished(own, recipe, data, inputs.bf16, store)
+        names = _unfinished(methods, recipe, data, inputs.bf16, store)
         for name in names:
-            how, known = OWN_NETWORKS[name].schedules[own.schedule], recipe.data.num_known
+            how, known = OWN_NETWORKS[name].schedules[methods.schedule], recipe.data.num_known
             images = how.epoch_images(split.images["train"], known)
             found.append(MissingNetwork(name, how.epochs, images, split.scored_pretrained, known, _wave(name, names)))
     return found
 
 
-def _unfinished(own: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Store) -> list[str]:
+def _unfinished(methods: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Store) -> list[str]:
     folder = store.folder(PREPARE, prepare_key(data))
     sync(store, [folder])
     task = load_if_complete(folder)
     if task is None:
-        return list(dict.fromkeys(each.name for network in own.networks for each in with_needs(network)))
-    plans = plan_methods(own, recipe, task, store, bf16)
+        return list(dict.fromkeys(each.name for network in methods.networks for each in with_needs(network)))
+    plans = plan_methods(methods, recipe, task, store, bf16)
     sync(store, [plan.folder for plan in plans])
     return [plan.network.name for plan in plans if plan.outcome() is None]
 
@@ -68,11 +68,11 @@ def _wave(name: str, missing: Collection[str]) -> int:
 
 
 @dataclass(frozen=True)
-class OwnPart:
+class OwnNetworksPlan:
     """The part of a study's plan: what is missing, what it costs, and how many are trained at a time."""
 
     missing: Sequence[MissingNetwork]
-    costs: OwnCosts
+    costs: NetworkCosts
     at_once: int
 
     @property
@@ -105,18 +105,18 @@ class OwnPart:
 
 def measure_networks(
     missing: Sequence[MissingNetwork], schedule: ScheduleName, recipe: Recipe, bf16: bool, cluster: Cluster
-) -> OwnPart:
+) -> OwnNetworksPlan:
     """Take a few steps of each network that is missing on a worker of the cluster. Raises ClusterError where one does
     not fit there."""
     fields = to_json(recipe)
-    costs: OwnCosts = {}
+    costs: NetworkCosts = {}
     for name in dict.fromkeys(each.name for each in missing):
-        (costs[name],) = cluster.call_on_workers(measure_own_network, (name, schedule, fields, bf16), copies=1)
+        (costs[name],) = cluster.call_on_workers(measure_network, (name, schedule, fields, bf16), copies=1)
     # the cluster is not asked where nothing is missing: that would start Ray
-    return OwnPart(missing, costs, min(cluster.concurrent_jobs(1), len(missing)) if missing else 1)
+    return OwnNetworksPlan(missing, costs, min(cluster.concurrent_jobs(1), len(missing)) if missing else 1)
 
 
-def _rate(cost: OwnCost) -> str:
+def _rate(cost: NetworkCost) -> str:
     return (
         "a time not measured" if cost.seconds_per_image is None else f"{1000 * cost.seconds_per_image:.3g} ms per image"
     )

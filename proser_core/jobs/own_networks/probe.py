@@ -5,18 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from proser_core.config import Recipe, from_json
 from proser_core.config.own_networks import ScheduleName
-from proser_core.data.splits.class_split import ClassSplit
-from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import TaskShape
-from proser_core.jobs.own_worker import train_own
-from proser_core.jobs.probe import NORMALISATION
+from proser_core.jobs.own_networks.worker import train_own
+from proser_core.jobs.random_task import random_task
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import training_device
 from proser_core.processor import keep_freed_memory
@@ -25,7 +22,7 @@ STEPS, EPOCHS = 2, 2
 
 
 @dataclass(frozen=True)
-class OwnCost:
+class NetworkCost:
     """Seconds that an epoch takes for each image that it passes over, None where untrained parts let nothing be
     measured; bytes of the weights."""
 
@@ -37,7 +34,7 @@ class _MeasuredError(Exception):
     """Enough epochs were timed; what follows them is not."""
 
 
-def measure_own_network(name: str, schedule: ScheduleName, recipe_fields: dict[str, Any], bf16: bool) -> OwnCost:
+def measure_network(name: str, schedule: ScheduleName, recipe_fields: dict[str, Any], bf16: bool) -> NetworkCost:
     """Train a network, on parts that are untrained, for a few steps in this process. The first epoch warms up; the last
     one counts. What a training does before and after its epochs is not in it."""
     recipe: Recipe = from_json(Recipe, recipe_fields)
@@ -45,8 +42,9 @@ def measure_own_network(name: str, schedule: ScheduleName, recipe_fields: dict[s
     keep_freed_memory()
     network, device = OWN_NETWORKS[name], training_device(recipe)
     short = network.probe(replace(network.schedules[schedule], epochs=EPOCHS))
-    task = _random_task(recipe, STEPS * short.batch_size)
-    shape = TaskShape(task.num_known, task.image_size)
+    shape, few = TaskShape(recipe.data.num_known, recipe.data.image_size), 2 * recipe.data.num_known
+    counts = {"train": max(STEPS * short.batch_size, few), "val": few, "development": 0, "test": few}
+    task = random_task(recipe, counts, shape.image_size)
     parts = {
         each: OWN_NETWORKS[each].fresh(shape, OWN_NETWORKS[each].schedules[schedule], 0).to(device).eval()
         for each in network.needs
@@ -63,20 +61,4 @@ def measure_own_network(name: str, schedule: ScheduleName, recipe_fields: dict[s
     net = network.fresh(shape, short, 0)
     weights = sum(value.numel() * value.element_size() for value in net.state_dict().values())
     passed = short.epoch_images(len(task.train), task.num_known)
-    return OwnCost((ends[-1] - ends[-2]) / passed if len(ends) == EPOCHS else None, weights)
-
-
-def _random_task(recipe: Recipe, count: int) -> OpenSetTask:
-    """A task of random images, as many of each class as of any other."""
-    known, size = recipe.data.num_known, recipe.data.image_size
-    count = max(count, 2 * known)
-
-    def labelled(images: int) -> Labelled:
-        pixels = np.random.default_rng(0).integers(0, 256, (images, size, size, 3), dtype=np.uint8)
-        return Labelled(pixels, np.arange(images) % known)
-
-    ids = tuple(range(known))
-    split = ClassSplit(known=ids, unknown=(), settings=())
-    few, none = labelled(2 * known), labelled(0)
-    names = tuple(f"class {each}" for each in ids)
-    return OpenSetTask(split, names, labelled(count), few, none, few, few.targets, *NORMALISATION)
+    return NetworkCost((ends[-1] - ends[-2]) / passed if len(ends) == EPOCHS else None, weights)

@@ -16,13 +16,13 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import OwnNetwork, TaskShape
-from proser_core.jobs.own_spec import OWN, OwnJob
+from proser_core.jobs.own_networks.spec import OWN, OwnJob
 from proser_core.jobs.spec import WEIGHTS, Job, augmentation, read_failure
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
 
-OWN_FOLDER = "methods"  # of a storage
-OWN_WORKER = "proser_core.jobs.own_worker"
+METHODS_FOLDER = "methods"  # of a storage
+WORKER = "proser_core.jobs.own_networks.worker"
 """The module whose code version stands, beside the network's own, in every key."""
 
 
@@ -69,7 +69,7 @@ class OwnPlan:
         return f"{missing.network.name}, which it needs, failed: {missing.failure()}" if missing else ""
 
 
-def plan_own(
+def plan_network(
     network: OwnNetwork[Any],
     schedule: ScheduleName,
     recipe: Recipe,
@@ -80,7 +80,9 @@ def plan_own(
 ) -> OwnPlan:
     """The training of a network, with all that it needs. `codes` are code versions by network, of those where they are
     not this Python's own."""
-    parts = tuple(plan_own(OWN_NETWORKS[name], schedule, recipe, task, store, bf16, codes) for name in network.needs)
+    parts = tuple(
+        plan_network(OWN_NETWORKS[name], schedule, recipe, task, store, bf16, codes) for name in network.needs
+    )
     inputs = {
         "network": network.name,
         "schedule": to_json(network.schedules[schedule]),
@@ -91,20 +93,20 @@ def plan_own(
         "bf16": bf16,
         "gpu": recipe.cluster.uses_gpu,
         "threads": recipe.cluster.cpus_per_worker,
-        "code": list(codes.get(network.name) or own_code(network)),
+        "code": list(codes.get(network.name) or network_code(network)),
     }
-    return OwnPlan(network, schedule, recipe, task, inputs, store.folder(OWN_FOLDER, inputs), parts)
+    return OwnPlan(network, schedule, recipe, task, inputs, store.folder(METHODS_FOLDER, inputs), parts)
 
 
-def own_code(network: OwnNetwork[Any]) -> list[str]:
+def network_code(network: OwnNetwork[Any]) -> list[str]:
     """Code versions in the key of a network's training."""
-    return [code_version(module) for module in own_modules(network)]
+    return [code_version(module) for module in network_modules(network)]
 
 
-def own_modules(network: OwnNetwork[Any]) -> tuple[str, str]:
+def network_modules(network: OwnNetwork[Any]) -> tuple[str, str]:
     """What trains a network: the worker, and the module of its own."""
     train = network.train.func if isinstance(network.train, partial) else network.train
-    return OWN_WORKER, train.__module__
+    return WORKER, train.__module__
 
 
 def in_order(plans: Iterable[OwnPlan]) -> list[OwnPlan]:

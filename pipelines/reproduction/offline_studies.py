@@ -1,4 +1,5 @@
-"""A reproduction on machines without Ray: its trainings as job files, and their outcome back."""
+"""The studies of a reproduction on machines without Ray: a job file per class split, and their outcome back, by way of
+`workflow.offline_jobs`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +18,12 @@ from pipelines.workflow.offline_jobs import (
     save_job,
     unfinished_trainings,
 )
-from pipelines.workflow.own_methods import OwnMethods
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.job_folder import OUT
+from proser_core.jobs.own_networks.methods import OwnMethods
 from proser_core.jobs.preparing import prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.store.store import Store
@@ -61,7 +62,7 @@ def write_jobs(
     data_dir: Path | None,
     storage: Path | None,
     folder: Path,
-    own: OwnMethods,
+    own_methods: OwnMethods,
     console: Console,
 ) -> None:
     """Write a job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and print how to run them all;
@@ -74,8 +75,8 @@ def write_jobs(
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"--jobs got {folder}, which cannot be written ({error}); give another folder") from error
-        save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, "--jobs", own)
-        networks = f"; {'; '.join(network.name for network in own.networks)}" if own.names else ""
+        save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, "--jobs", own_methods)
+        networks = f"; {'; '.join(network.name for network in own_methods.networks)}" if own_methods.names else ""
         say(console, f"{place / JOB_FILE}: pretraining and {counted(len(finetunes), 'fine-tune')}{networks}")
     there = folder.resolve().name
     instructions = f"""Copy {folder} and the folder proser_core to one place; then, there:
@@ -85,7 +86,7 @@ and here again this command with --import-from {folder}/*/{OUT} instead of --job
 
 
 def take_outcomes(
-    outs: Sequence[Path], studies: Sequence[TrainingInputs], store: Store, console: Console, own: OwnMethods
+    outs: Sequence[Path], studies: Sequence[TrainingInputs], store: Store, console: Console, own_methods: OwnMethods
 ) -> None:
     """Copy what runners finished of these studies into the storage. Raises CheckpointError for a file that is missing
     or was changed, ConfigError for other code, another precision, or a training that neither finished nor failed."""
@@ -106,7 +107,7 @@ def take_outcomes(
         for study in studies
         for recipe, inputs in zip(study.recipes, study.data_inputs, strict=True)
         for name in unfinished_trainings(
-            recipe, prepare_task(recipe, inputs, study.data_dir, store), study.finetunes, outs, store, bf16, own
+            recipe, prepare_task(recipe, inputs, study.data_dir, store), study.finetunes, outs, store, bf16, own_methods
         )
     ]
     if missing:

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pipelines.reproduction.results import SplitResult
-from proser_core.jobs.own_plans import OWN_FOLDER
-from proser_core.jobs.own_worker import FACTS, PICTURES
+from proser_core.jobs.own_networks.plans import METHODS_FOLDER
+from proser_core.jobs.own_networks.worker import FACTS, PICTURES
 from proser_core.store.files import read_json
 
 CELL = 0.6  # side of an image, inches
@@ -18,7 +18,7 @@ GAP = 2  # pixels between images
 
 
 @dataclass(frozen=True)
-class OwnOutcome:
+class OwnNetworkOutcome:
     """A network on one class split of a study; `pictures` are uint8[rows, columns, H, W, 3] by title."""
 
     study: str
@@ -33,10 +33,10 @@ class OwnOutcome:
         return f"{self.network}, class split {self.split_index}: {facts}"
 
 
-def read_outcomes(results: Sequence[SplitResult], storage: Path) -> list[OwnOutcome]:
+def read_outcomes(results: Sequence[SplitResult], storage: Path) -> list[OwnNetworkOutcome]:
     """Each network of each class split once."""
     found = {(each.study, each.own["network"], each.split_index): each.own["key"] for each in results if each.own}
-    return [OwnOutcome(*about, *_read(storage / OWN_FOLDER / key)) for about, key in found.items()]
+    return [OwnNetworkOutcome(*about, *_read(storage / METHODS_FOLDER / key)) for about, key in found.items()]
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -46,7 +46,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return read_json(folder / FACTS), dict(pictures)
 
 
-def picture_figures(outcomes: Sequence[OwnOutcome]) -> Iterator[tuple[str, Figure]]:
+def picture_figures(outcomes: Sequence[OwnNetworkOutcome]) -> Iterator[tuple[str, Figure]]:
     """The pictures of each network, of its first class split, by a title for people."""
     first = {(each.study, each.network): each for each in reversed(outcomes)}
     for outcome in reversed(first.values()):

@@ -11,8 +11,8 @@ from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import OwnNetwork
-from proser_core.jobs.own_plans import check_servable
-from proser_core.jobs.own_worker import train_own
+from proser_core.jobs.own_networks.plans import check_servable, with_needs
+from proser_core.jobs.own_networks.worker import train_own
 from proser_core.jobs.progress import EpochProgress
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import training_device
@@ -31,7 +31,7 @@ def train_own_method(
     for a task that the network cannot serve, TrainingError where a loss is not finite."""
     network = look_up("network", method.network, OWN_NETWORKS)
     check_servable(network, recipe)
-    net = _Trainings(task, recipe, schedule, progress).trained(network)
+    net = _trained(network, task, recipe, schedule, progress)
     logits = task_logits(net, task, training_device(recipe), with_training=True)
     score = fit_score(method, logits, task.train.targets)
     report = evaluate(logits, score, task, recipe.calibration.target_rate)
@@ -39,28 +39,19 @@ def train_own_method(
     return OpenSetClassifier.of(net.eval(), score, logits, report, task, recipe, own=own)
 
 
-class _Trainings:
-    """Trains networks and what they need, each once."""
+def _trained(
+    network: OwnNetwork[Any], task: OpenSetTask, recipe: Recipe, schedule: ScheduleName, progress: EpochProgress
+) -> nn.Module:
+    """The network after its training, and those of all that it needs."""
+    bf16, done = resolve_precision(recipe), dict[str, nn.Module]()
 
-    def __init__(self, task: OpenSetTask, recipe: Recipe, schedule: ScheduleName, progress: EpochProgress) -> None:
-        self._task, self._recipe, self._schedule, self._progress = task, recipe, schedule, progress
-        self._done: dict[str, nn.Module] = {}
+    def report(epoch: int, metrics: Metrics, state: State) -> None:
+        progress.epoch(metrics)
 
-    def trained(self, network: OwnNetwork[Any]) -> nn.Module:
-        """The network after its training."""
-        parts = {name: self._part(name) for name in network.needs}
-        schedule = network.schedules[self._schedule]
-        self._progress.expect(network.name, schedule.epochs)
-        self._progress.begin(network.name, network.name, schedule.epochs, done=0)
-        bf16 = resolve_precision(self._recipe)
-        net, _ = train_own(network, schedule, self._task, self._recipe, bf16=bf16, parts=parts, report=self._report)
-        self._progress.close()
-        return net
-
-    def _part(self, name: str) -> nn.Module:
-        if name not in self._done:
-            self._done[name] = self.trained(OWN_NETWORKS[name]).eval().requires_grad_(False)
-        return self._done[name]
-
-    def _report(self, epoch: int, metrics: Metrics, state: State) -> None:
-        self._progress.epoch(metrics)
+    for each in with_needs(network):
+        how, parts = each.schedules[schedule], {name: done[name].eval().requires_grad_(False) for name in each.needs}
+        progress.expect(each.name, how.epochs)
+        progress.begin(each.name, each.name, how.epochs, done=0)
+        done[each.name], _ = train_own(each, how, task, recipe, bf16=bf16, parts=parts, report=report)
+        progress.close()
+    return done[network.name]

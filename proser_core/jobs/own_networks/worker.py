@@ -1,4 +1,4 @@
-"""What a worker does for a network of a method's own: from files to files, as `worker.run_job` does for the others.
+"""What a worker does for a network of a method's own: from files to files, as `jobs.worker.run_job` for the others.
 
 Nothing here names a network: its code stands in its own key alone.
 """

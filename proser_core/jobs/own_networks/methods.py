@@ -1,5 +1,7 @@
-"""Methods with networks of their own, as a command asks for them."""
+"""Methods with networks of their own, as a command or a JOB.json asks for them."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from proser_core.baselines import METHODS
@@ -7,7 +9,7 @@ from proser_core.config import Recipe
 from proser_core.config.own_networks import ScheduleName
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import OwnNetwork
-from proser_core.jobs.own_plans import OwnPlan, in_order, plan_own
+from proser_core.jobs.own_networks.plans import OwnPlan, in_order, plan_network
 from proser_core.store.store import Artefact, Store
 
 
@@ -26,6 +28,14 @@ class OwnMethods(NamedTuple):
 NO_METHODS = OwnMethods()
 
 
-def plan_methods(own: OwnMethods, recipe: Recipe, task: Artefact, store: Store, bf16: bool) -> list[OwnPlan]:
-    """The trainings of the networks of these methods, a part before what needs it."""
-    return in_order(plan_own(network, own.schedule, recipe, task, store, bf16) for network in own.networks)
+def plan_methods(
+    methods: OwnMethods,
+    recipe: Recipe,
+    task: Artefact,
+    store: Store,
+    bf16: bool,
+    codes: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> list[OwnPlan]:
+    """The trainings of the networks of these methods, a part before what needs it; `codes` as of `plan_network`."""
+    schedule = methods.schedule
+    return in_order(plan_network(each, schedule, recipe, task, store, bf16, codes) for each in methods.networks)

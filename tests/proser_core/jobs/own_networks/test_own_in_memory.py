@@ -14,7 +14,7 @@ from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.in_memory import train
-from proser_core.jobs.own_plans import check_servable, with_needs
+from proser_core.jobs.own_networks.plans import check_servable, with_needs
 from proser_core.networks.folding import for_inference
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
