@@ -169,7 +169,7 @@ def _save_best(
 
 def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Metrics], place: Path) -> Path:
     """Save the mean of these trials, the best first, beside that one by itself."""
-    recipe, task = replace(networks.recipe, finetune=finetune_of(rows[0])), networks.images
+    recipe, task = replace(networks.recipe, finetune=finetune_of(rows[0])), networks.open_set_task
     nets = []
     for row in rows:
         weights = networks.trial_folders / row["key"] / spec.WEIGHTS
@@ -199,7 +199,7 @@ def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> t
 
 def _controls(networks: Networks, pretrained: Tables | None, control: Tables | None) -> dict[str, Metrics]:
     """The baselines of a trial, of the networks that there are."""
-    recipe, task, either = networks.recipe, networks.images, pretrained or control
+    recipe, task, either = networks.recipe, networks.open_set_task, pretrained or control
     targets = None if either is None else fitting_targets(recipe, task, either)
     reports = controls(pretrained, control, task, recipe.calibration.target_rate, targets)
     return {name: report.flat() for name, report in reports.items()}
@@ -210,7 +210,7 @@ def _ce_ensemble(networks: Networks, pretrained: Tables | None, control: Tables 
     if pretrained is None or control is None:
         return {}
     tables = mean_tables([pretrained, control])
-    report = evaluate(tables, MaxLogit(), networks.images, networks.recipe.calibration.target_rate)
+    report = evaluate(tables, MaxLogit(), networks.open_set_task, networks.recipe.calibration.target_rate)
     return {scored(CE_ENSEMBLE, MaxLogit.name): report.flat()}
 
 

@@ -90,16 +90,19 @@ def network_tables(
     }
 
     def build(made: Path) -> None:
-        images, weights, device = OpenSetTask.load(task.path), folder / WEIGHTS, scoring_device(recipe)
-        mirror, normalisation, others = recipe.calibration.mirror, (images.mean, images.std), load_further(further)
-        whole = partial(trained_network, recipe, finetune, images.num_known, weights)
-        with store.progress(TABLES, num_embedded(images) + sum(map(len, others.values()))) as progress:
+        open_set_task, weights, device = OpenSetTask.load(task.path), folder / WEIGHTS, scoring_device(recipe)
+        mirror, others = recipe.calibration.mirror, load_further(further)
+        normalisation = open_set_task.mean, open_set_task.std
+        whole = partial(trained_network, recipe, finetune, open_set_task.num_known, weights)
+        with store.progress(TABLES, num_embedded(open_set_task) + sum(map(len, others.values()))) as progress:
             if recipe.network.is_frozen("pretrain" if finetune is None else "finetune") and not mirror:
-                features = embedded(images, embed_task(recipe, task, store, lambda done, total: None).path)
+                features = embedded(open_set_task, embed_task(recipe, task, store, lambda done, total: None).path)
                 heads = as_on_backbone(_trained_heads(recipe, finetune, features, weights))
                 tables = task_embeddings(heads, features, device, seed=recipe.seed, progress=progress)
             else:
-                tables = task_embeddings(whole(), images, device, seed=recipe.seed, mirror=mirror, progress=progress)
+                tables = task_embeddings(
+                    whole(), open_set_task, device, seed=recipe.seed, mirror=mirror, progress=progress
+                )
             for name, pixels in others.items():
                 tables[name] = compute_embedding_table(
                     whole(), pixels, normalisation, device, mirror=mirror, progress=progress

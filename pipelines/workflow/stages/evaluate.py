@@ -44,15 +44,15 @@ def evaluate_run(
 
     `store` keeps the embeddings of a recipe that reads them; `further` are its further development unknowns.
     """
-    images = OpenSetTask.load(task.path)
+    open_set_task = OpenSetTask.load(task.path)
     selected = select(trials, recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
-    networks = Networks(recipe, task, images, trial_folders, store, further)
+    networks = Networks(recipe, task, open_set_task, trial_folders, store, further)
     proser = Candidate(selected, networks.scored(selected), PROSER)
     reports, choices, control = _reports(networks, pretrained.path, trials, proser)
     model, network = choose_network(recipe.calibration.network, proser, control)
     chosen = model.scored
-    classes = ClassReport.of(chosen.tables, chosen.score, chosen.report.calibration, images)
+    classes = ClassReport.of(chosen.tables, chosen.score, chosen.report.calibration, open_set_task)
     write_json(
         folder / EVALUATION,
         {
@@ -79,7 +79,7 @@ class Networks:
 
     recipe: Recipe
     task: Artefact
-    images: OpenSetTask
+    open_set_task: OpenSetTask
     trial_folders: Path
     store: Store | None = None
     further: Artefact | None = None
@@ -94,11 +94,11 @@ class Networks:
 
     def scored(self, row: Row) -> ScoredNetwork:
         """A trial with placeholders by the score that decides."""
-        return score_network(self.recipe, own_score(self.recipe), self.trial_tables(row), self.images)
+        return score_network(self.recipe, own_score(self.recipe), self.trial_tables(row), self.open_set_task)
 
     def control(self, row: Row) -> Candidate:
         """The cross-entropy control by the score that decides."""
-        scored = score_network(self.recipe, MaxLogit(), self.trial_tables(row), self.images)
+        scored = score_network(self.recipe, MaxLogit(), self.trial_tables(row), self.open_set_task)
         return Candidate(row, scored, titles.scored(CONTROL, CHOSEN if scored.choice else MAX_LOGIT))
 
     def save_classifier(
@@ -114,8 +114,8 @@ class Networks:
         is this one."""
         own = replace(self.recipe, finetune=finetune_of(row))
         weights = self.trial_folders / row["key"] / spec.WEIGHTS
-        net = trained_network(own, own.finetune, self.images.num_known, weights)
-        made = scored.classifier(net, self.images, own, controls=others, proxy=proxy)
+        net = trained_network(own, own.finetune, self.open_set_task.num_known, weights)
+        made = scored.classifier(net, self.open_set_task, own, controls=others, proxy=proxy)
         notes = {**made.notes, "Network": network.in_words} if network else made.notes
         replace(made, notes=notes).save(folder / CLASSIFIER)
         return folder / CLASSIFIER
@@ -131,7 +131,7 @@ def _reports(
     """Each method of the table: the selected trial and its other scores, the recipe's own point, the baselines; the
     scores of each network, where the recipe asks for a choice; and the control, where it was trained and has the score
     that the recipe names."""
-    recipe, task, rate = networks.recipe, networks.images, networks.recipe.calibration.target_rate
+    recipe, task, rate = networks.recipe, networks.open_set_task, networks.recipe.calibration.target_rate
     chosen = proser.scored
     reports = {PROSER: chosen.report}
     finished = (row for row in rows if row["status"] == "finished")
