@@ -45,11 +45,17 @@ def check_class_names(names: Sequence[str]) -> None:
     """Raises DataError where two classes have one name, or one is called `unknown`: a prediction names its class. Also
     for a name that no file or terminal could show: one that is not UTF-8, is blank, or has control characters."""
     counts = Counter(map(composed, names))
-    doubled = next((name for name in names if counts[composed(name)] > 1 or name.strip().lower() == UNKNOWN), None)
+    taken = next((name for name in names if name.strip().lower() == UNKNOWN), None)
+    if taken is not None:
+        raise DataError(
+            f"the class name {taken!r} would mean two things; need another one, as {UNKNOWN!r} in any case is what a "
+            "prediction calls an image of no class"
+        )
+    doubled = next((name for name in names if counts[composed(name)] > 1), None)
     if doubled is not None:
         raise DataError(
             f"the class name {doubled!r} would mean two things; need names that differ, in more than how their accents "
-            f"are stored (Unicode NFC or NFD), none {UNKNOWN!r} in any case"
+            "are stored (Unicode NFC or NFD)"
         )
     bad = next((name for name in names if not name.strip() or {*map(unicodedata.category, name)} & UNSHOWN), None)
     if bad is not None:

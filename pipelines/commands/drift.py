@@ -89,9 +89,9 @@ def _scores(
 def _lines(found: "Drift", title: str) -> Iterator[str]:
     low, high = found.interval
     yield (
-        f"{title}: {percent(found.unknown_share)} % of {counted(found.count, 'image')} are called unknown (95 % "
-        f"interval {percent(low)} to {percent(high)} %); of its validation images, all known, "
-        f"{percent(found.expected_share)} %"
+        f"{title}: {percent(found.unknown_share)} % of {counted(found.count, 'new image')} called unknown (95 % "
+        f"interval {percent(low)} to {percent(high)} %); of {counted(found.validation, 'validation image')}, all of "
+        f"known classes, {percent(found.expected_share)} %"
     )
     if found.drifted:
         yield (
@@ -99,4 +99,4 @@ def _lines(found: "Drift", title: str) -> Iterator[str]:
             "calibrate again where they are of known classes, or train again"
         )
     else:
-        yield f"no significant drift: the scores are alike (distance {found.distance:.3f}, p {found.p_value:.2g})"
+        yield f"no drift shown by so many images (distance {found.distance:.3f}, p {found.p_value:.2g})"

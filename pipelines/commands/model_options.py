@@ -23,7 +23,11 @@ Model = Annotated[
 ]
 ImagePaths = Annotated[
     tyro.conf.Positional[tuple[str, ...]],
-    tyro.conf.arg(metavar="PATH ...", help="Images: files, folders, patterns such as 'photos/*.jpg', Parquet files."),
+    tyro.conf.arg(
+        metavar="PATH ...",
+        help="Images: files, folders, patterns such as 'photos/*.jpg', Parquet files.",
+        help_behavior_hint="(required)",
+    ),
 ]
 MAX_LISTED = 10  # skipped images that the terminal names
 

@@ -44,13 +44,13 @@ def _message(event: Any, arguments: Sequence[str], options: Callable[[], Iterabl
         case "MissingArgs":
             return f"{' and '.join(_name(each.arg) for each in event.missing_arguments)} must be given."
         case "BadValue" if event.offending_value is None:
-            return f"{_name(event.argument)} got no value; need {event.argument.lowered.metavar}."
+            return f"{_name(event.argument)} got no value; need {_needed(event.argument)}."
         case "InvalidChoice":
             choices = ", ".join(choice or "''" for choice in event.choices)
             return f"{_name(event.argument)} got {event.value!r}; need one of {choices}."
         case "InstantiationFailure" if event.argument:
             given = _given(event.argument.lowered.name_or_flags, arguments)
-            return f"{_name(event.argument)} got {given!r}; need {event.argument.lowered.metavar}."
+            return f"{_name(event.argument)} got {given!r}; need {_needed(event.argument)}."
     return ""
 
 
@@ -75,6 +75,11 @@ def nearest(typed: str, options: Iterable[str]) -> list[str]:
 def _name(argument: Any) -> str:
     """As it is typed: --device, or MODEL of an argument without a name."""
     return str(argument.lowered.metavar if argument.is_positional() else argument.lowered.name_or_flags[-1])
+
+
+def _needed(argument: Any) -> str:
+    """What an option takes: PATH of one that may be omitted, too."""
+    return str(argument.lowered.metavar).removeprefix("{None}|")
 
 
 def _given(names: Sequence[str], arguments: Sequence[str]) -> str:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
-from typing import Annotated, Any, NoReturn, TypeVar, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_type_hints
 
 import docstring_parser
 import tyro
@@ -97,9 +99,23 @@ def _registry() -> ConstructorRegistry:
         str_from_instance=lambda value: [name for name, meant in FLIPS.items() if meant == value],
         choices=tuple(FLIPS),
     )
+    paths: PrimitiveConstructorSpec[Path] = PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH",
+        instance_from_str=_path,
+        is_instance=lambda value: isinstance(value, Path),
+        str_from_instance=lambda value: [str(value)],
+    )
     registry = ConstructorRegistry()
-    registry.primitive_rule(lambda info: flips if info.type == Flip else None)
+    registry.primitive_rule(lambda info: {Flip: flips, Path: paths}.get(info.type))
     return registry
+
+
+def _path(words: list[str]) -> Path:
+    """Path("") would be the current folder, and `--data-dir "$UNSET"` is a mistake."""
+    if not words[0]:
+        raise ValueError("an empty path")
+    return Path(words[0])
 
 
 def _explained(info: StructTypeInfo, first: Collection[str]) -> StructConstructorSpec | None:
@@ -117,9 +133,17 @@ def _explained(info: StructTypeInfo, first: Collection[str]) -> StructConstructo
         hint, name = hints[each.name], ".".join(filter(None, (BLOCKS.get(info.type, ""), each.name)))
         if first and name not in first and not is_dataclass(getattr(hint, "__origin__", hint)):
             hint = Annotated[hint, tyro.conf.Suppress]
-        text = _paragraphs(documented.get(each.name, ""))
-        options.append(StructFieldSpec(each.name, hint, _default(each, info.default), text or None))
+        text, default = _paragraphs(documented.get(each.name, "")), _default(each, info.default)
+        if default in (None, "", ()):  # "(default: None)" tells nothing that the text does not
+            hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="", metavar=_metavar(hint))]
+        options.append(StructFieldSpec(each.name, hint, default, text or None))
     return StructConstructorSpec(info.type, tuple(options))
+
+
+def _metavar(hint: Any) -> str | None:
+    """PATH of an option of type `Path | None`; None of any other type."""
+    kinds = set(get_args(getattr(hint, "__origin__", hint)))
+    return next(iter(kinds - {NoneType})).__name__.upper() if len(kinds) == 2 and NoneType in kinds else None
 
 
 def _default(field: "Field[Any]", usual: Any) -> Any:
@@ -171,7 +195,13 @@ def parse_with_schedule(
 
 def show_names(usage: str, more: str, title: str, names: Mapping[str, str], arguments: list[str]) -> NoReturn:
     """Print what may come first, and exit: with 0 for --help, else with 2."""
-    width = max(map(len, names))
-    lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in names.items())
-    print(f"usage: proser {usage}{more}\n\n{title}:\n{lines}\n\n`{_explaining(usage)}` explains every option.")
+    indent = max(map(len, names)) + 4
+    width = get_terminal_size().columns
+    lines = [
+        fill(f"  {name:<{indent - 2}}{text}", width, subsequent_indent=indent * " ", break_on_hyphens=False)
+        for name, text in names.items()
+    ]
+    head = [fill(each, width, subsequent_indent="  ") for each in f"usage: proser {usage}{more}".split("\n\n")]
+    listed = "\n".join([f"{title}:", *lines])
+    print("\n\n".join([*head, listed, f"`{_explaining(usage)}` explains every option."]))
     raise SystemExit(0 if set(HELP) & set(arguments) else 2)

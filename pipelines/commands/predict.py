@@ -20,7 +20,7 @@ from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import PICTURES, check_output
 from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import Failure, Found, check_paths, count_images, written_to
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, DataError
 from proser_core.naming import UNKNOWN
 from proser_core.titles import counted, duration, percent
 
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
 
 def predict(request: PredictRequest, console: Console) -> int:
     """Classify, write and sum up; exit code 1 where images were skipped. Raises ProserError for a model or paths that
-    do not exist, or an output that cannot be written."""
+    do not exist, an output that cannot be written, or where every image was skipped."""
     from pipelines.inference.contact_sheet import ContactSheet  # these load torch and mlflow: not for --help
     from pipelines.inference.prediction_files import FORMATS, open_output
     from pipelines.tracking.models import load
@@ -105,6 +105,8 @@ def predict(request: PredictRequest, console: Console) -> int:
             summary.add(part)
             sheet.add(part)
             progress.update(summary.classified + summary.skipped)
+    if not summary.classified:
+        raise DataError(f"no image can be decoded, of {summary.skipped:,}; {summary.failures[0].reason}")
     seconds = time.monotonic() - started
     rate = summary.classified / max(seconds, 1e-9)
     drawn = request.contact_sheet if sheet.save() else None

@@ -11,10 +11,11 @@ LEVEL = 0.01  # of significance: the probability of a false alarm on images of t
 
 @dataclass(frozen=True)
 class Drift:
-    """Unknown share of N new images with its 95 % interval (Wilson), and the one expected from the validation images;
-    the Kolmogorov-Smirnov distance between their scores, with its p value."""
+    """Unknown share of `count` new images with its 95 % interval (Wilson), and the one expected from the `validation`
+    images; the Kolmogorov-Smirnov distance between their scores, with its p value."""
 
     count: int
+    validation: int
     unknown_share: float
     interval: tuple[float, float]
     expected_share: float
@@ -35,6 +36,7 @@ def measure_drift(new: np.ndarray, validation: np.ndarray) -> Drift:
     test = ks_2samp(new, validation)
     return Drift(
         count=len(new),
+        validation=len(validation),
         unknown_share=unknown / len(new),
         interval=(float(interval.low), float(interval.high)),
         expected_share=float((validation > 0).mean()),

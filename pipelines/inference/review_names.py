@@ -65,14 +65,16 @@ def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         raise DataError(f"{path} was not found; give the folder that `proser review MODEL PATH -o FOLDER` wrote")
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            rows = list(csv.DictReader(file))
+            table = csv.DictReader(file)
+            rows = list(table)
     except (OSError, csv.Error) as error:
         raise DataError(f"{path} cannot be read ({error}); give the table that the review wrote, in CSV") from error
     for number, row in enumerate(rows, 2):
         missing = [column for column in columns if row.get(column) is None]
         if missing:
+            line = number if missing[0] in (table.fieldnames or ()) else 1
             raise DataError(
-                f"{path} has no column {missing[0]!r} in line {number}; need {', '.join(columns)}, separated by commas"
+                f"{path} has no column {missing[0]!r} in line {line}; need {', '.join(columns)}, separated by commas"
             )
     return rows
 

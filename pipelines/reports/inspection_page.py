@@ -35,7 +35,7 @@ def facts_of(inspection: Inspection) -> dict[str, str]:
     parts = ", ".join(f"{count:,} {part}" for part, count in own.items()) if len(own) > 1 else ""
     drawn = " and ".join(PART_TITLES[part] for part in listing.drawn)
     return {
-        "images": f"{len(photos):,} in {len(listing.class_names)} classes"
+        "images": f"{len(photos):,} in {len(listing.class_names)} class{'es' if len(listing.class_names) > 1 else ''}"
         + (f": {parts}" if parts else "")
         + (f"; those for {drawn} are drawn from the training images" if drawn else ""),
         "sizes": f"{_size(smallest)} to {_size(largest)} pixels, median {_size(median)}",

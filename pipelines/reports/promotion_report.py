@@ -115,12 +115,13 @@ def metrics_of(comparison: Comparison) -> dict[str, float]:
 
 
 def _title(comparison: Comparison) -> str:
-    unknown = f"{comparison.num_unknown} development unknowns" if not comparison.common else "no unknown ones"
+    known, unknown = f"{comparison.num_known} validation images", f"{comparison.num_unknown} development unknowns"
     if comparison.by_proxies:
-        unknown += " of their proxies, as are macro-F1 and AUROC"
+        images = f"{known}; macro-F1 and AUROC of the proxies, with {unknown}"
+    else:
+        images = f"{known} and {'no unknown ones' if comparison.common else unknown}"
     points = f"{100 * comparison.tolerance:g}"
-    lost = f"{points} point{'' if points == '1' else 's'} may be lost"
-    return f"{comparison.num_known} validation images and {unknown}, in percent; {lost}"
+    return f"in percent, on {images}; {points} point{'' if points == '1' else 's'} may be lost"
 
 
 def _deciding(comparison: Comparison, best: str = "**{}**") -> list[list[str]]:

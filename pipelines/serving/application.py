@@ -196,7 +196,8 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
     add("/predict", routes.predict, messages.Predictions, 400, 408, 413, 415, 422, 503, body=images)
     add("/", routes.about, messages.About)
     add("/health", routes.health, messages.Health)
-    app.add_api_route("/health", routes.health, methods=["HEAD"], include_in_schema=False)
+    for path, answer in (("/", routes.about), ("/health", routes.health)):  # some load balancers probe with it
+        app.add_api_route(path, answer, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/metrics", routes.metrics, response_class=PlainTextResponse)
     add("/v2", routes.server, messages.ServerMetadata)
     add("/v2/health/live", routes.live, messages.Live)

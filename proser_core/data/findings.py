@@ -118,12 +118,14 @@ def _among(pairs: np.ndarray, exact: np.ndarray, count: int) -> np.ndarray:
 
 
 def _pairs(title: str, pairs: np.ndarray, advice: str) -> Finding:
-    """Images that are linked by pairs, in sets."""
+    """Images that are linked by pairs, in sets that begin with a pair."""
     rows = np.unique(pairs)
-    linked = components(np.searchsorted(rows, pairs) if len(pairs) else NO_PAIRS, len(rows))
-    order = np.argsort(linked, kind="stable")
-    sets = np.split(rows[order], np.cumsum(np.bincount(linked))[:-1]) if len(rows) else []
-    return Finding(title, len(rows), advice, [[(row, "") for row in each.tolist()] for each in sets])
+    places = np.searchsorted(rows, pairs)
+    linked = components(places if len(pairs) else NO_PAIRS, len(rows))
+    sets: dict[int, dict[int, str]] = {}
+    for place in places.ravel().tolist():
+        sets.setdefault(int(linked[place]), {})[int(rows[place])] = ""
+    return Finding(title, len(rows), advice, [list(each.items()) for each in sets.values()])
 
 
 def _classes(inspection: Inspection) -> Iterator[Finding]:

@@ -90,8 +90,10 @@ def check_paths(paths: Sequence[str], found: Found | None = None) -> None:
     if not paths:
         raise DataError("no image was given; name files, folders, patterns such as 'photos/*.jpg', or Parquet files")
     for path in paths:
-        if not Path(path).exists() and not any(sign in path for sign in PATTERN):
-            raise DataError(f"{path} does not exist; need a file, a folder, a pattern, or a Parquet file of images")
+        if not path or (not Path(path).exists() and not any(sign in path for sign in PATTERN)):
+            raise DataError(
+                f"{path or repr(path)} does not exist; need a file, a folder, a pattern, or a Parquet file of images"
+            )
         if _is_written(path, found or Found()):
             raise DataError(
                 f"{path} is to be read, and to be written; give another output, or do not name it as an image"

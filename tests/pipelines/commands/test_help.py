@@ -14,7 +14,8 @@ from pipelines.commands.parsing import FIRST, HELP
 FIRST_WORDS = {"run": ["digits"], "sweep": ["digits"], "job": ["digits"], "reproduce": ["cifar10"]}
 HELP_LINES = [["--help"], ["reproduce", "figures", "--help"]]
 HELP_LINES += [[name, *FIRST_WORDS.get(name, []), "--help"] for name in COMMANDS]
-ASKED = [*HELP_LINES, *([name, "digits", each] for name in FIRST for each in HELP[1:]), ["list"]]
+NAMES_FIRST = [[name, "--help"] for name in FIRST_WORDS]
+ASKED = [*HELP_LINES, *NAMES_FIRST, *([name, "digits", each] for name in FIRST for each in HELP[1:]), ["list"]]
 ASK = """
 import contextlib, io, json, sys
 from pipelines.cli import main
@@ -71,6 +72,18 @@ def test_the_usage_has_every_command_in_a_group_and_fits_a_terminal(answers: Ans
     ]
     assert all(f"\n  {name} " in text for name in COMMANDS)
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_names_that_may_come_first_fit_a_terminal(answers: Answers) -> None:
+    for words in NAMES_FIRST:
+        assert max(map(len, answers[tuple(words)][0].splitlines())) <= 80, words
+
+
+def test_what_may_be_omitted_is_explained_without_none(answers: Answers) -> None:
+    for words in HELP_LINES:
+        text, _ = answers[tuple(words)]
+        assert "None" not in text, words
+        assert not re.search(r"\(default: *(''|\[\])?\)", text), words
 
 
 def test_listing_loads_no_torch(answers: Answers) -> None:

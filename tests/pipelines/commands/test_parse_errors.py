@@ -24,6 +24,9 @@ LINES = {
     "predict m p --outptu x": "no option is called '--outptu'; did you mean --output?",
     "evaluate": "MODEL and --data must be given. `proser evaluate --help` ",
     "serve m --device tpu": "--device got 'tpu'; need one of auto, cpu, cuda. `proser serve --help` ",
+    "evaluate m --data ''": "--data got ''; need PATH. `proser evaluate --help` ",
+    "run folder --data-dir ''": "--data-dir got ''; need PATH. `proser run folder --help-all` ",
+    "inspect ''": "MY_IMAGES got ''; need MY_IMAGES. `proser inspect --help` ",
     "list data outliers": "'outliers' is one word too many. `proser list --help` ",
 }
 

@@ -113,8 +113,9 @@ class TestServer:
         assert about["classes"] == list(classifier.class_names)
         assert (about["max_images"], about["problem"]) == (16, "")
         assert get(f"{server.address}/health")["status"] == "ok"
-        with urllib.request.urlopen(urllib.request.Request(f"{server.address}/health", method="HEAD")) as answer:
-            assert (answer.status, answer.read()) == (200, b"")
+        for path in ("/health", "/"):
+            with urllib.request.urlopen(urllib.request.Request(f"{server.address}{path}", method="HEAD")) as answer:
+                assert (answer.status, answer.read()) == (200, b"")
 
     def test_the_alias_moves_under_load_without_a_failed_request(
         self, server: Server, classifier: OpenSetClassifier, pixels: np.ndarray, encoded: list[bytes]

@@ -86,10 +86,12 @@ def test_repeats_between_own_parts_are_leaks(root: Path) -> None:
             add(scene(first + 1 - number), root.parent / part / name / "1.png")
     shutil.copy(root.parent / "train/flower/1.png", root.parent / "test/flower/leak.png")
     add(scene(3, frame=1), root.parent / "val/flower/leak.png")
+    add(scene(3, frame=2), root.parent / "train/flower/4.png")
     inspection, findings = found_in(root.parent)
     assert {title: sets(inspection, finding) for title, finding in findings.items()} == {
         "the same file in different parts": [["train/flower/1.png", "test/flower/leak.png"]],
-        "look-alikes in different parts": [["train/flower/3.png", "val/flower/leak.png"]],
+        "look-alikes in different parts": [["train/flower/3.png", "val/flower/leak.png", "train/flower/4.png"]],
+        "look-alikes in one class": [["train/flower/3.png", "train/flower/4.png"]],
     }
 
 

@@ -78,6 +78,13 @@ def test_one_row_per_image_as_the_classifier_predicts_and_skipped_ones_with_thei
     assert [path.name for path in tmp_path.iterdir()] == [output.name]
 
 
+def test_where_no_image_can_be_decoded_that_is_refused_and_the_rows_say_why(model: str, tmp_path: Path) -> None:
+    (tmp_path / "damaged.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"no image can be decoded, of 1; .*damaged\.png"):
+        predicted(model=model, paths=(str(tmp_path),), output=tmp_path / "predictions.csv")
+    assert [row["image"] for row in rows_of(tmp_path / "predictions.csv")] == [str(tmp_path / "damaged.png")]
+
+
 def test_the_rate_of_a_slow_model_is_not_0() -> None:
     assert [predict_command._rate(images) for images in (0.0421, 99.94, 1234.5)] == ["0.0421", "99.9", "1,234"]
 
