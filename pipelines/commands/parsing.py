@@ -107,7 +107,8 @@ def _registry() -> ConstructorRegistry:
         str_from_instance=lambda value: [str(value)],
     )
     registry = ConstructorRegistry()
-    registry.primitive_rule(lambda info: {Flip: flips, Path: paths}.get(info.type))
+    registry.primitive_rule(lambda info: flips if info.type == Flip else None)
+    registry.primitive_rule(lambda info: paths if info.type is Path else None)
     return registry
 
 

@@ -194,7 +194,7 @@ class TestApplying:
         with pytest.raises(DataError, match="names a group 77"):
             printed(apply, ApplyRequest(folder, tmp_path))
         (folder / NAMES).write_text("group;name\n1;new\n")
-        with pytest.raises(DataError, match="has no column 'group' in line 2"):
+        with pytest.raises(DataError, match="has no column 'group' in line 1"):
             printed(apply, ApplyRequest(folder, tmp_path))
         (folder / NAMES).unlink()
         with pytest.raises(DataError, match="was not found; give the folder that `proser review"):
