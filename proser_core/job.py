@@ -39,17 +39,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "job",
         metavar="JOB.json",
-        type=Path,
+        type=_path,
         help="the trainings, as `proser job` writes them; or a folder, as `proser reproduce --jobs` does",
     )
     parser.add_argument(
-        "out", metavar="OUT", type=Path, nargs="?", help="folder for weights, logits and metrics; of a file only"
+        "out", metavar="OUT", type=_path, nargs="?", help="folder for weights, logits and metrics; of a file only"
     )
     parser.add_argument(
         "--at-once", metavar="N", type=int, default=1, help="run N jobs of a folder at a time (default 1)"
     )
     parsed = parser.parse_args(arguments)
     return exit_code_of(lambda: _run_given(parsed.job, parsed.out, parsed.at_once))
+
+
+def _path(word: str) -> Path:
+    """Path("") would be the current folder, and `"$UNSET"` is a mistake."""
+    if not word:
+        raise argparse.ArgumentTypeError("got an empty path; need a file or a folder")
+    return Path(word)
 
 
 def _run_given(path: Path, out: Path | None, at_once: int) -> int:

@@ -99,4 +99,4 @@ def _lines(found: "Drift", title: str) -> Iterator[str]:
             "calibrate again where they are of known classes, or train again"
         )
     else:
-        yield f"no drift shown by so many images (distance {found.distance:.3f}, p {found.p_value:.2g})"
+        yield f"no drift shown by these images (distance {found.distance:.3f}, p {found.p_value:.2g})"

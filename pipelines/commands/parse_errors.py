@@ -78,8 +78,8 @@ def _name(argument: Any) -> str:
 
 
 def _needed(argument: Any) -> str:
-    """What an option takes: PATH of one that may be omitted, too."""
-    return str(argument.lowered.metavar).removeprefix("{None}|")
+    """What an option takes: PATH of one that may be omitted, too. An argument that is no option has its name there."""
+    return "a value" if argument.is_positional() else str(argument.lowered.metavar).removeprefix("{None}|")
 
 
 def _given(names: Sequence[str], arguments: Sequence[str]) -> str:

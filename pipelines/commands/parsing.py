@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
 from types import NoneType
-from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import docstring_parser
 import tyro
@@ -143,7 +143,7 @@ def _explained(info: StructTypeInfo, first: Collection[str]) -> StructConstructo
 
 def _metavar(hint: Any) -> str | None:
     """PATH of an option of type `Path | None`; None of any other type."""
-    kinds = set(get_args(getattr(hint, "__origin__", hint)))
+    kinds = set(get_args(hint.__origin__ if get_origin(hint) is Annotated else hint))
     return next(iter(kinds - {NoneType})).__name__.upper() if len(kinds) == 2 and NoneType in kinds else None
 
 

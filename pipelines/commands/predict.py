@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class PredictRequest:
     """Name the class of each image, or say that it is unknown. Memory does not grow with the number of images. An image
-    that cannot be decoded is named and skipped; the exit code is then 1."""
+    that cannot be decoded is named and skipped; the exit code is then 1, or 2 where none can be."""
 
     model: Model
     paths: ImagePaths
@@ -106,6 +106,8 @@ def predict(request: PredictRequest, console: Console) -> int:
             sheet.add(part)
             progress.update(summary.classified + summary.skipped)
     if not summary.classified:
+        for line in _notes(found, request, None, summary):
+            say(console, line)
         raise DataError(f"no image can be decoded, of {summary.skipped:,}; {summary.failures[0].reason}")
     seconds = time.monotonic() - started
     rate = summary.classified / max(seconds, 1e-9)

@@ -33,7 +33,14 @@ def comparison_tables(comparison: Comparison, candidate: Contender, champion: Co
     for row in _deciding(comparison, bold):
         deciding.add_row(*row)
     known = f"{percent(comparison.known_rate)} (to {percent(comparison.interval[1])})"
-    deciding.add_row("known rate", known, "", "", "", f"target {100 * comparison.target_rate:g}")
+    deciding.add_row(
+        f"known rate{', of all its images' * bool(comparison.common)}",
+        known,
+        "",
+        "",
+        "",
+        f"target {100 * comparison.target_rate:g}",
+    )
     tested = _table(DECIDE_NOTHING, candidate, champion)
     for row in _shown(candidate, champion, bold):
         tested.add_row(*row, style="dim")
@@ -76,7 +83,7 @@ def decision_note(
     if comparison is not None:
         parts += [f"\n{_title(comparison)}.\n", markdown_table([*head, "95 % interval", ""], _deciding(comparison))]
         parts += [
-            f"Known rate of the candidate on the validation images: {percent(comparison.known_rate)} % "
+            f"Known rate of the candidate on all its validation images: {percent(comparison.known_rate)} % "
             f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:g} %."
         ]
         parts += [f"\n{line[0].upper()}{line[1:]}." for line in differing_classes(comparison)]

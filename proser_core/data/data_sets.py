@@ -29,7 +29,7 @@ def listed_once(data_dir: DataRoot) -> ListedFolder | None:
 
 
 def path_of(data_dir: DataRoot) -> Path | None:
-    """Where it is."""
+    """The directory itself; None where none was given."""
     return data_dir.root if isinstance(data_dir, ListedFolder) else data_dir
 
 

@@ -150,12 +150,12 @@ def split_of(config: DataConfig, data_dir: DataRoot) -> ClassSplit:
 
 
 def _check_development(config: DataConfig) -> None:
-    """Raises ConfigError for development unknowns whose classes are known or tested on."""
+    """Raises ConfigError for development unknowns whose classes or images are known or tested on."""
     for other in (config.name, config.unknown, *config.outliers):
         if config.development in SOURCES and sources_of(config.development) & sources_of(other):
             raise ConfigError(
-                f"data.development is {config.development}, which shares classes with {other}, and these are known or "
-                "tested on; give a data set of other classes, or held-out-N for N further classes of data.name"
+                f"data.development is {config.development}, which shares classes or images with {other}, and these are "
+                "known or tested on; give a data set of other classes, or held-out-N for N further classes of data.name"
             )
 
 

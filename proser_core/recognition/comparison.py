@@ -41,8 +41,8 @@ class Comparison:
     With `by_proxies`, macro-F1 and AUROC are those of the same trainings with classes held out, and `num_unknown`
     images are of these.
 
-    `known_rate` is the candidate's on the validation images, `interval` where its rate on new images lies with 95 %
-    confidence, `target_rate` what it must reach.
+    `num_known` images are behind the accuracies. `known_rate` is the candidate's on all its own validation images,
+    `interval` where its rate on new images lies with 95 % confidence, `target_rate` what it must reach.
     """
 
     differences: dict[str, Difference]
@@ -68,8 +68,8 @@ class Comparison:
         found = [f"{' and '.join(missing)}: there are no unknown images of both to compare by"] if missing else []
         found += [f"the class {name} would no longer be known" for name in self.lost_classes]
         found += [
-            f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)} by "
-            f"{counted(self.num_known, 'known image')}; {100 * self.tolerance:g} may be lost"
+            f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}"
+            f"{self._behind(name)}; {100 * self.tolerance:g} may be lost"
             for name, each in self.differences.items()
             if not each.holds(self.tolerance)
         ]
@@ -79,6 +79,9 @@ class Comparison:
                 f"{100 * self.interval[1]:.1f} %); the target is {100 * self.target_rate:g} %"
             )
         return found
+
+    def _behind(self, metric: str) -> str:
+        return f" by {counted(self.num_known, 'known image')}" if metric.endswith("accuracy") else ""
 
 
 def compare(
@@ -208,7 +211,8 @@ def _differences(
     """Of each metric of COMPARED that the images allow."""
     found = _resampled(candidate, bias, champion, champion_bias)
     accuracy = _accuracies(candidate, bias, champion, champion_bias)["closed_set_accuracy"]
-    if np.array_equal(candidate.scores, champion.scores):  # one network, with another bias
+    pairs = ((candidate.scores, champion.scores), (candidate.known_predictions, champion.known_predictions))
+    if all(np.array_equal(ours, theirs) for ours, theirs in pairs):  # one network, with another bias
         accuracy = replace(accuracy, low=0.0, high=0.0)
     return found | {"closed_set_accuracy": accuracy}
 

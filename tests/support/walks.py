@@ -12,7 +12,7 @@ import pytest
 from proser_core.data.readers import image_folders
 
 Walks = Counter[str]
-"""Listings of each folder, and looks at each file, by path."""
+"""Listings of each folder of images (not of the few names above them), and looks at each file, by path."""
 
 
 @contextmanager

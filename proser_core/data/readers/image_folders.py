@@ -207,8 +207,8 @@ class _Grouped:
 
 @dataclass(frozen=True)
 class FolderLayout:
-    """A folder of images per class, whatever the classes are; with a `grouping` no group is divided. `listed` is
-    what is known of the root already."""
+    """A folder of images per class, whatever the classes are; with a `grouping` no group is divided. `listed`
+    lists its root once for all that share it."""
 
     grouping: Grouping | None = None
     listed: ListedFolder | None = None
@@ -282,7 +282,7 @@ class FolderLayout:
         return ImageSet(stored, np.array([label for _, label in found], np.int64), folders.class_names)
 
     def _at(self, root: Path) -> ListedFolder:
-        return self.listed or ListedFolder(root)
+        return self.listed if self.listed and self.listed.root == root else ListedFolder(root)
 
 
 def _contents(images: StoredImages) -> np.ndarray:

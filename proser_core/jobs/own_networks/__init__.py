@@ -1,5 +1,4 @@
-"""Trainings of networks of a method's own (OSRCI, CROSR, ...): beside each module of `jobs`, what such a network does
-otherwise.
+"""Trainings of networks of a method's own (OSRCI, CROSR, ...): what `jobs` does for other trainings, for these.
 
     spec        `OwnJob`: one training as data
     plans       `OwnPlan`: its key, its folder, and the plans of the networks that it needs

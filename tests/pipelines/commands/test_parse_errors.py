@@ -26,7 +26,7 @@ LINES = {
     "serve m --device tpu": "--device got 'tpu'; need one of auto, cpu, cuda. `proser serve --help` ",
     "evaluate m --data ''": "--data got ''; need PATH. `proser evaluate --help` ",
     "run folder --data-dir ''": "--data-dir got ''; need PATH. `proser run folder --help-all` ",
-    "inspect ''": "MY_IMAGES got ''; need MY_IMAGES. `proser inspect --help` ",
+    "inspect ''": "MY_IMAGES got ''; need a value. `proser inspect --help` ",
     "list data outliers": "'outliers' is one word too many. `proser list --help` ",
 }
 

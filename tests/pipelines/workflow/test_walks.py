@@ -51,4 +51,5 @@ def test_each_folder_is_listed_once(command: str, tmp_path: Path, monkeypatch: p
         COMMANDS[command](tmp_path / "images", tmp_path)
     files = CLASSES * IMAGES if command != "inspect" else 0  # it has a look at files where it decodes them
     assert sum(path.endswith(".png") for path in walks) == files
+    assert walks
     assert twice_walked(walks) == []

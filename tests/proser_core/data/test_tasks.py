@@ -97,7 +97,7 @@ def test_development_unknowns_from_the_data_set_itself_are_refused():
 
 @pytest.mark.parametrize("of_digits", ["mnist", "svhn"])
 def test_development_unknowns_of_the_known_classes_are_refused(of_digits):
-    with pytest.raises(ConfigError, match=f"is {of_digits}, which shares classes with digits"):
+    with pytest.raises(ConfigError, match=f"is {of_digits}, which shares classes or images with digits"):
         make_task(digits_config(development=of_digits), None, seed=0)
 
 
@@ -106,7 +106,7 @@ def test_development_unknowns_of_the_images_that_an_outlier_set_is_made_of_are_r
     config = DataConfig(
         name="cifar10", num_known=10, unknown_settings=(), outliers=("mnist-noise",), development=of_digits
     )
-    with pytest.raises(ConfigError, match=f"is {of_digits}, which shares classes with mnist-noise"):
+    with pytest.raises(ConfigError, match=f"is {of_digits}, which shares classes or images with mnist-noise"):
         make_task(config, None, seed=0)
 
 

@@ -235,7 +235,10 @@ def test_without_odins_folder_the_imagenet_sets_are_made_again_and_say_so(tmp_pa
     ("changes", "message"),
     [
         ({"name": "tiny-imagenet"}, "imagenet-crop, whose classes are those of tiny-imagenet, and these are known"),
-        ({"development": "tiny-imagenet"}, "development is tiny-imagenet, which shares classes with imagenet-crop"),
+        (
+            {"development": "tiny-imagenet"},
+            "development is tiny-imagenet, which shares classes or images with imagenet-crop",
+        ),
     ],
 )
 def test_outliers_of_the_classes_that_are_known_or_choose_are_refused(changes, message):

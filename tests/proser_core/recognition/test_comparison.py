@@ -72,6 +72,13 @@ def test_few_images_cannot_show_that_nothing_is_lost() -> None:
     )
 
 
+def test_a_network_of_equal_scores_that_names_fewer_images_correctly_is_refused() -> None:
+    held = scored(1.0)  # as a distance to embeddings that do not change, under another head
+    worse = dataclasses.replace(held, known_predictions=(held.known_predictions + 1) % CLASSES)
+    objections = against(worse, held).objections
+    assert any(each.startswith(METRICS["closed_set_accuracy"]) for each in objections)
+
+
 @pytest.mark.parametrize("count", [5, 50, 189, 400, 1000])
 def test_a_candidate_that_is_worse_by_the_tolerance_is_hardly_ever_found_to_be_as_good(count: int) -> None:
     losses = np.arange(min(count, 60) + 1)

@@ -50,6 +50,7 @@ class TestRun:
         assert not any("unknown" in name or name == "dev/macro_f1" for name in model.classifier.results)
 
     def test_each_folder_is_listed_once_for_both_trainings(self, done: tuple[str, Walks]) -> None:
+        assert done[1]
         assert twice_walked(done[1]) == []
 
     def test_groups_and_flips_are_decided_once_and_told(self, text: str, model: Model) -> None:
