@@ -105,17 +105,16 @@ def predict(request: PredictRequest, console: Console) -> int:
             summary.add(part)
             sheet.add(part)
             progress.update(summary.classified + summary.skipped)
-    if not summary.classified:
-        for line in _notes(found, request, None, summary):
-            say(console, line)
-        raise DataError(f"no image can be decoded, of {summary.skipped:,}; {summary.failures[0].reason}")
     seconds = time.monotonic() - started
     rate = summary.classified / max(seconds, 1e-9)
     drawn = request.contact_sheet if sheet.save() else None
-    console.print(_table(model.title, classifier, summary))
-    say(console, f"{counted(summary.classified, 'image')} in {duration(seconds)}, {_rate(rate)} per second")
+    if summary.classified:
+        console.print(_table(model.title, classifier, summary))
+        say(console, f"{counted(summary.classified, 'image')} in {duration(seconds)}, {_rate(rate)} per second")
     for line in _notes(found, request, drawn, summary):
         say(console, line)
+    if not summary.classified:
+        raise DataError(f"no image can be decoded, of {summary.skipped:,}; repair them, or give others")
     return 1 if summary.skipped else 0
 
 

@@ -1,5 +1,6 @@
 """The contact sheet of a prediction: what each image was called, and which are unknown."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,13 @@ from matplotlib import rcParams
 from matplotlib.figure import Figure
 from PIL import Image
 from pipeline_runs import printed
+from rich.console import Console
 
 from pipelines.commands.predict import PredictRequest, predict
 from pipelines.inference import contact_sheet
 from pipelines.inference.predictions import predict_part
 from proser_core.data.readers.image_files import Decoded
+from proser_core.errors import DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
@@ -61,7 +64,9 @@ def test_a_contact_sheet_shows_letters_that_its_font_lacks_by_their_number(
 
 def test_a_contact_sheet_of_no_image_is_not_said_to_be_written(model: str, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"no image")
-    code, text = printed(predict, PredictRequest(model, (str(tmp_path),), contact_sheet=tmp_path / "sheet.png"))
-    assert code == 1
+    request, terminal = PredictRequest(model, (str(tmp_path),), contact_sheet=tmp_path / "sheet.png"), io.StringIO()
+    with pytest.raises(DataError, match="no image can be decoded, of 1;"):
+        predict(request, Console(file=terminal))
     assert not (tmp_path / "sheet.png").exists()
-    assert "written:" not in text
+    assert "written:" not in terminal.getvalue()
+    assert "skipped:" in terminal.getvalue()

