@@ -10,8 +10,9 @@ from proser_core.data.catalogue import SOURCES, Source
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints
-from proser_core.data.readers.image_folders import FolderLayout, ListedFolder, Listing
+from proser_core.data.readers.image_folders import FolderLayout
 from proser_core.data.readers.layout import Layout, Part
+from proser_core.data.readers.listed_folder import ListedFolder, Listing
 from proser_core.data.readers.parquet import ParquetLayout
 from proser_core.data.readers.torchvision_roots import DOWNLOAD, TorchvisionLayout
 from proser_core.errors import ConfigError, DataError

@@ -16,7 +16,8 @@ from proser_core.data.mirroring import SIZE, Mirroring, judge_mirroring
 from proser_core.data.near_duplicates import NO_PAIRS, links_by_looks
 from proser_core.data.photos import Photo, read_photos
 from proser_core.data.readers.image_files import Failure
-from proser_core.data.readers.image_folders import FolderLayout, Listed, Listing
+from proser_core.data.readers.image_folders import FolderLayout
+from proser_core.data.readers.listed_folder import Listed, Listing
 from proser_core.errors import DataError
 
 Progress = Callable[[int, int], None]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proser_core.data.readers import image_folders
+from proser_core.data.readers import listed_folder
 
 Walks = Counter[str]
 """Listings of each folder of images (not of the few names above them), and looks at each file, by path."""
@@ -20,7 +20,7 @@ def counted_walks(root: Path) -> Iterator[Walks]:
     """Those of what is done in the block, below `root`."""
     walks = Walks()
     with pytest.MonkeyPatch.context() as patch:
-        for place, name in ((os, "scandir"), (image_folders, "status_of")):
+        for place, name in ((os, "scandir"), (listed_folder, "status_of")):
             asked = getattr(place, name)
 
             def counting(path: Any = ".", asked: Any = asked) -> Any:

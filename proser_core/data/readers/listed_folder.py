@@ -1,0 +1,215 @@
+"""A user's own images as they lie in their folders, listed once, and which of them are kept for the test.
+
+Without test/ a fifth of each class's images is kept for it, by whole groups with a `Grouping`. What is hidden, or has
+none of ENDINGS, is not an image.
+"""
+
+import hashlib
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from proser_core.data.decoding import EMPTY, undecodable
+from proser_core.data.grouping import Grouping
+from proser_core.data.readers.fingerprints import FileStatus, status_of
+from proser_core.data.readers.walking import ENDINGS, files_below, image_paths
+from proser_core.data.splits.grouped_draw import draw_rows
+from proser_core.errors import DataError
+from proser_core.store.files import absolute
+from proser_core.titles import counted
+
+FOLDER_PARTS = ("train", "val", "test")
+PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing")  # what others call them
+TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
+LEAST = 3  # images of a class from which training, validation and test each get one
+LOOKED_AT = 1000  # files of a folder, after which it counts as one without images
+
+
+class Listed(NamedTuple):
+    """An image file: its path, the folder of its class, the number of that, and the part whose folder it is in."""
+
+    path: str
+    folder: Path
+    label: int
+    part: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All image files of all classes as they lie, and which of FOLDER_PARTS are drawn from those of the training."""
+
+    class_names: tuple[str, ...]
+    files: list[Listed]
+    drawn: tuple[str, ...]
+
+    @property
+    def least_images(self) -> int:
+        """Training images that a class needs."""
+        return LEAST if "test" in self.drawn else self.least_groups
+
+    @property
+    def least_groups(self) -> int:
+        """Groups of training images from which a class gets one in training and in each part that is drawn."""
+        return 1 + len(self.drawn)
+
+
+@dataclass(frozen=True)
+class ListedFolder:
+    """A user's own images below `root`. A folder is listed, and its files looked at, when they are first asked for and
+    then no more: a command hands one down, since a walk over a million files of a network drive takes minutes."""
+
+    root: Path
+    _paths: dict[Path, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _images: dict[Path, list[FileStatus]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def holds_images(self) -> bool:
+        """Whether a folder has images, as far as a look at its first files tells."""
+        return any(_holds_image(self.root / name) for name in _subfolders(self.root))
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes by number. Raises DataError as `parts`."""
+        return tuple(_subfolders(self.parts["train"]))
+
+    @cached_property
+    def parts(self) -> dict[str, Path]:
+        """The folder of each part; without train/ the root itself is that of the training. Raises DataError for folders
+        that could mean two things, and parts with different classes."""
+        root = self.root
+        folders = {name: _subfolders(root / name) for name in FOLDER_PARTS}
+        if not folders["train"]:
+            for name in _subfolders(root):
+                if name in FOLDER_PARTS or (name.lower() in PART_LIKE and _subfolders(root / name)):
+                    raise DataError(
+                        f"{root} has a folder {name}/ and no train/CLASS/ that goes with it; name the folders train/, "
+                        "val/ and test/, with one for each class in them, or give a folder for each class and none "
+                        "with that name"
+                    )
+            return {"train": root}
+        others = [name for name in _subfolders(root) if name not in FOLDER_PARTS and _holds_image(root / name)]
+        if others:
+            raise DataError(
+                f"{root} has train/ with classes, and also {others[0]}/ with images; only val/ and test/ are read "
+                "there. Rename or move it, or, if train is a class, rename that"
+            )
+        for part in filter(folders.get, FOLDER_PARTS[1:]):
+            for name in sorted({*folders[part]} ^ {*folders["train"]}):
+                has, lacks = ("train", part) if name in folders["train"] else (part, "train")
+                raise DataError(
+                    f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in each part"
+                )
+        return {part: root / part for part in FOLDER_PARTS if folders[part]}
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """The parts without a folder, for which some of the training images are drawn."""
+        return tuple(part for part in FOLDER_PARTS[1:] if part not in self.parts)
+
+    def paths(self, folder: Path) -> list[str]:
+        """All images below the folder of a class, whatever is in them. Raises DataError for one that cannot be read."""
+        if folder not in self._paths:
+            self._paths[folder] = image_paths(folder)
+        return self._paths[folder]
+
+    def _statuses(self, folder: Path) -> list[FileStatus]:
+        """As `paths`. Raises DataError where there is none, or one is a broken link or empty."""
+        if folder in self._images:
+            return self._images[folder]
+        paths = self.paths(folder)
+        if not paths:
+            raise DataError(
+                f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from every part"
+            )
+        found = [status_of(path) for path in paths]
+        for path, size, _ in found:
+            if not size:
+                raise undecodable(path, EMPTY)
+        return self._images.setdefault(folder, found)
+
+    def images(self, part: str, name: str) -> list[FileStatus]:
+        """Those of a class in a part, in the order of their paths. Raises DataError where there are too few."""
+        if part != "train" and part in self.parts:
+            return self._statuses(self.parts[part] / name)
+        images = self._undivided("train", name)
+        if "test" in self.parts:
+            return images
+        tested = set(sorted(images, key=self._digest)[: max(1, len(images) // TEST_SHARE)])
+        return [image for image in images if (image in tested) == (part == "test")]
+
+    def grouped(self, grouping: Grouping, decoded: Path | None) -> "Grouped":
+        """All images of all classes, with the part that each is drawn for, so that no group is divided."""
+        own = [part for part in FOLDER_PARTS if part in self.parts]
+        found = [
+            (part, label, image)
+            for part in own
+            for label, name in enumerate(self.class_names)
+            for image in self._undivided(part, name)
+        ]
+        parts = np.array([part for part, _, _ in found])
+        labels = np.array([label for _, label, _ in found], np.int64)
+        files = [image for _, _, image in found]
+        folders = [self.parts[part] / self.class_names[label] for part, label, _ in found]
+        groups = grouping.groups(files, folders, self.root, decoded)
+        if "test" not in self.parts:
+            parts[self._drawn(parts == "train", labels, groups, files)] = "test"
+        return Grouped(parts, labels, groups, [path for path, _, _ in files])
+
+    def _undivided(self, part: str, name: str) -> list[FileStatus]:
+        """Those in the folder of a part that has one, in the order of their paths. Raises DataError where there are
+        too few."""
+        folder = self.parts[part] / name
+        images = self._statuses(folder)
+        if "test" not in self.parts and part == "train" and len(images) < LEAST:
+            raise DataError(
+                f"{folder} holds {counted(len(images), 'image')}; a class needs {LEAST} or more, to train, to "
+                "calibrate and to test with. Add some, or remove the folder"
+            )
+        return images
+
+    def _drawn(
+        self, pool: np.ndarray, labels: np.ndarray, groups: np.ndarray, files: Sequence[FileStatus]
+    ) -> np.ndarray:
+        """Rows of the pool that are kept for the test: as without groups, where each image is one."""
+        rows = np.flatnonzero(pool)
+        digests = [self._digest(files[row]) for row in rows.tolist()]
+        ranks = np.argsort(np.argsort(digests))
+        quotas = np.maximum(1, np.bincount(labels[rows], minlength=len(self.class_names)) // TEST_SHARE)
+        left = len(self.drawn)  # one to train on, and one to draw for validation
+        return rows[draw_rows(labels[rows], groups[rows], ranks, quotas, left=left)]
+
+    def _digest(self, image: FileStatus) -> str:
+        """By which test images are drawn: it depends on the path below the root alone, so that a draw hardly changes
+        when images are added."""
+        return hashlib.sha256(os.path.relpath(image[0], self.root).encode(errors="surrogateescape")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Parts [N], labels and groups int64[N] and paths of all images of all classes."""
+
+    parts: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray
+    paths: list[str]
+
+
+def _subfolders(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _holds_image(folder: Path) -> bool:
+    """As far as a look at its first files tells; a folder that cannot be read holds none."""
+    try:
+        files = itertools.islice(files_below(absolute(folder)), LOOKED_AT)
+        return any(each.name.lower().endswith(ENDINGS) for each in files)
+    except DataError:
+        return False
