@@ -78,6 +78,7 @@ def check_cells(stored: dict, names: list[str]) -> None:
             assert {len(row) for row in table["rows"]} == {len(table["columns"])}
 
 
+@pytest.mark.slow
 def test_every_target_has_a_measurement_and_a_verdict(quick_run):
     printed, stored = quick_run
     targets = [target for report in stored["benchmarks"].values() for target in report["targets"]]
@@ -86,6 +87,7 @@ def test_every_target_has_a_measurement_and_a_verdict(quick_run):
     assert "## targets" in printed
 
 
+@pytest.mark.slow
 def test_results_are_equal_to_scikit_learns(quick_run):
     tables = quick_run[1]["benchmarks"]["evaluation"]["tables"][:2]
     assert all(
@@ -95,6 +97,7 @@ def test_results_are_equal_to_scikit_learns(quick_run):
     assert max(differences) < 1e-12
 
 
+@pytest.mark.slow
 def test_a_document_is_filled_between_its_marks_and_again(quick_run):
     document = "before\n<!-- measured: begin -->\nnothing yet\n<!-- measured: end -->\nafter\n"
     once = filled(document, quick_run[1])

@@ -68,6 +68,7 @@ class Sweep:
         self._environment = {
             **os.environ,
             "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
+            "OMP_NUM_THREADS": "1",  # a pretraining would take idle cores, and round otherwise than on a cluster
             "PYTHONUNBUFFERED": "1",
             "RAY_TMPDIR": str(folder),
             **(environment or {}),

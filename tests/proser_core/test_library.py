@@ -134,6 +134,7 @@ def test_a_score_is_chosen_and_images_are_mirrored_in_memory_too(task: OpenSetTa
         train(task, chosen)
 
 
+@pytest.mark.slow
 def test_a_score_is_chosen_by_the_tasks_own_development_images(task: OpenSetTask) -> None:
     auto = replace(RECIPE, calibration=replace(RECIPE.calibration, score="auto"))
     with pytest.raises(ConfigError, match="no development unknowns to choose by"):

@@ -161,6 +161,7 @@ def full_disk_at(path: Path) -> None:
     path.symlink_to("/dev/full")
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_a_checkpoint_is_named_and_the_job_goes_on_once_there_is_room(make: Make) -> None:
     whole, cut = make("whole"), make("cut")
     folder = Path(cut.folder)

@@ -36,6 +36,7 @@ def test_the_file_decides_as_the_model_and_says_what_it_is(
     assert (about["image_size"], about["bias"]) == (8, classifier.calibration.bias)
 
 
+@pytest.mark.slow
 def test_in_onnx_it_is_compared_on_images_that_are_given(
     model: str, encoded: list[bytes], tmp_path: Path, proser: Proser
 ) -> None:

@@ -201,6 +201,7 @@ def test_a_patience_that_is_no_number_of_seconds_is_refused_before_any_work(
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_ray_address_that_does_not_answer_is_refused(place: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pipelines.cli", *DIGITS, "--cluster.address", "127.0.0.1:9"],

@@ -124,6 +124,7 @@ def test_the_parquet_file_has_every_field_of_a_fine_tune_as_a_column(tmp_path: P
     assert params - names == {"C"}
 
 
+@pytest.mark.slow
 def test_a_report_has_every_figure_twice_and_the_same_bytes_again(tmp_path: Path) -> None:
     made = table("num_dummies", COUNTS[:3], range(2), by_count)
     for folder in ("first", "second"):

@@ -32,6 +32,8 @@ from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, Store
 from proser_core.titles import CHOSEN
 
+pytestmark = pytest.mark.slow
+
 
 def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_loses_its_own_row_alone(
     split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -35,6 +35,8 @@ from proser_core.recognition.tables import load_logits
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, Store, write_manifest
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -151,7 +153,6 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
 
 
 @pytest.mark.usefixtures("trains_here", "empty_figures")
-@pytest.mark.slow
 def test_the_run_of_the_figures_ends_as_finished_once_they_are_logged(run_folder: RunFolder) -> None:
     tiny, network = tiny_recipe(epochs=1), NetworkConfig(backbone="classifier32_2d")
     recipe = replace(tiny, space="mixup_place", network=network, data=replace(tiny.data, unknown_settings=(1, 2)))

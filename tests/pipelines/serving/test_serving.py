@@ -155,6 +155,7 @@ class TestServer:
             assert get(f"{server.address}/v2/health/ready") == {"ready": True}
             assert {each.result()[0] for each in asked} == {200}
 
+    @pytest.mark.slow
     def test_sigterm_ends_it_cleanly(self, server: Server) -> None:
         """Last: the server is gone afterwards."""
         server.process.send_signal(signal.SIGTERM)

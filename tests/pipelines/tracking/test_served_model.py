@@ -175,6 +175,7 @@ class TestServed:
         assert reason in json.dumps(answer)
 
 
+@pytest.mark.slow
 def test_a_full_temporary_folder_is_not_taken_for_a_broken_registry(
     environment: dict[str, str], encoded: list[bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

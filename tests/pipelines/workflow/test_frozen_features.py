@@ -55,6 +55,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     )
 
 
+@pytest.mark.slow
 def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
     recipe: Recipe, my_images: Path, run_folder: RunFolder
 ) -> None:

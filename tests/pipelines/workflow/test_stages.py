@@ -100,6 +100,7 @@ def recording_progress() -> tuple[Callable[..., Any], list[tuple[str, int, int]]
 
 
 @pytest.mark.usefixtures("empty_figures")
+@pytest.mark.slow
 def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mirrored_images(
     trained: Trained, tmp_path: Path
 ) -> None:

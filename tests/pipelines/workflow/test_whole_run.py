@@ -260,6 +260,7 @@ class TestARunWithAnotherTargetRate:
         assert recalibrated[0].aliases == {"candidate": "2", "champion": "1"}
 
 
+@pytest.mark.slow
 class TestARunWithAnotherFineTuning:
     def test_it_keeps_the_pretraining(self, retrained: tuple[Outcome, dict, dict], run_folder: RunFolder) -> None:
         outcome, _, _ = retrained

@@ -108,6 +108,7 @@ def trained():
     return train_on_digits(AUTOENCODING_GAN, width=16, codes=16, epochs=1, least_steps=120, lr=4e-3)
 
 
+@pytest.mark.slow
 def test_images_come_back_closer_than_the_mean_image_of_their_class(trained):
     pixels, targets = PixelBatches(plain_training(QUICK), "any").first(500)
     means = torch.stack([pixels[targets == label].mean(dim=0) for label in range(2)])

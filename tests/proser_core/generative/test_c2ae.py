@@ -125,6 +125,7 @@ def trained():
     return task, closed_set, result, tables
 
 
+@pytest.mark.slow
 def test_a_digit_is_decoded_better_under_its_class_than_under_the_other(trained):
     task, *_, tables = trained
     right, wrong = right_and_wrong(tables["val"].dummies, np.asarray(task.val.targets))

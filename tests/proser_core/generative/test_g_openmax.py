@@ -89,6 +89,7 @@ def test_mixtures_are_keyed_points_of_the_simplex(num_known):
     assert not torch.equal(mixtures, draw_mixtures(num_known, 7, seed=0, turn=2)[0])
 
 
+@pytest.mark.slow
 def test_every_image_that_is_kept_is_named_otherwise_than_by_its_largest_share(parts):
     gan, classifier = parts.values()
     made, rate = ambiguous_images(gan, classifier, 20, 0, CPU)

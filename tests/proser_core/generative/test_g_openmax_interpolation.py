@@ -40,6 +40,7 @@ def trained(parts):
     return train_on_digits(G_OPENMAX_INTERPOLATION, parts, task=digits(5), **SMALL)
 
 
+@pytest.mark.slow
 def test_the_ends_of_an_interpolation_are_the_two_reconstructions(parts):
     gan = parts[AUTOENCODING_GAN.name]
     first, second = torch.rand(2, 2, 3, 8, 8)

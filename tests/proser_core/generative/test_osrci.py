@@ -33,6 +33,7 @@ def trained(parts):
     return train_on_digits(OSRCI, parts, **SMALL)
 
 
+@pytest.mark.slow
 def test_the_crossing_rate_is_the_share_of_searches_that_end_open(parts, trained):
     gan, classifier = parts.values()
     facts = trained.trained.facts

@@ -27,7 +27,12 @@ RECIPES = {
 }
 
 
-@pytest.mark.parametrize("name", RECIPES)
+SLOW = "embeddings", "more classes than images in the sample"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in RECIPES]
+)
 def test_every_kind_of_recipe_has_a_time(name: str, caplog: pytest.LogCaptureFixture) -> None:
     recipe = RECIPES[name]
     images = IMAGES | ({} if recipe.data.has_development else {"development": 0})

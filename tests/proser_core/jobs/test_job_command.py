@@ -70,6 +70,7 @@ def test_help_names_the_exit_codes() -> None:
     assert "130" in process.stdout
 
 
+@pytest.mark.slow
 class TestAFolderOfJobs:
     def test_all_are_run_in_turn_and_a_failed_one_does_not_stop_the_others(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -105,7 +106,6 @@ class TestAFolderOfJobs:
         assert main([str(good)]) == 2
         assert "need a folder for weights, logits and metrics after it" in capsys.readouterr().err
 
-    @pytest.mark.slow
     def test_several_are_run_at_a_time_and_what_has_finished_is_left_alone(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -44,6 +44,7 @@ CHOICES = [
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
+@pytest.mark.slow
 def test_a_step_has_at_most_350_kernel_like_operations(choices):
     count = one_step(bf16=True, **choices)
     assert 100 < count.num_kernels <= 350, count.kernels.most_common(20)

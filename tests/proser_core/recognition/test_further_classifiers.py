@@ -41,7 +41,15 @@ def test_a_classifier_with_any_score_is_saved_and_predicts_the_same_when_loaded(
     np.testing.assert_allclose(probabilities, expected.probabilities, atol=1e-4)
 
 
-@pytest.mark.parametrize(("score", "members"), [("KNN", 1), ("relative-Mahalanobis", 1), ("fDBD", 1), ("fDBD", 3)])
+@pytest.mark.parametrize(
+    ("score", "members"),
+    [
+        ("KNN", 1),
+        pytest.param("relative-Mahalanobis", 1, marks=pytest.mark.slow),
+        pytest.param("fDBD", 1, marks=pytest.mark.slow),
+        pytest.param("fDBD", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_a_score_of_embeddings_is_exported_for_any_number_of_images(score, members, tmp_path):
     classifier = make_classifier(score, mirror=True, members=members)
     export_program(classifier, tmp_path / PROGRAM)

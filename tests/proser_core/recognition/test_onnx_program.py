@@ -62,6 +62,7 @@ def test_it_decides_as_the_classifier_does_where_this_code_and_torch_are_not(mem
             assert count < 37 or {0, 1, 2, 3} & set(want.indices.tolist()) > {3}
 
 
+@pytest.mark.slow
 def test_mirrored_images_embeddings_and_distances_are_in_it(tmp_path: Path) -> None:
     classifier = make_classifier("relative-Mahalanobis", mirror=True)
     export_onnx(classifier, tmp_path / "program.onnx")
@@ -80,6 +81,7 @@ class Odd(ScoreFunction):
 
 
 @pytest.mark.parametrize("score", ["OpenMax", "odd"])
+@pytest.mark.slow
 def test_a_score_that_has_no_such_form_is_refused_in_one_line_by_name(score: str, tmp_path: Path) -> None:
     classifier = (
         make_classifier("OpenMax") if score == "OpenMax" else replace(make_classifier("MSP"), score_function=Odd())

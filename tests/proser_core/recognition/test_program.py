@@ -43,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_it_decides_as_the_classifier_does_where_this_code_is_not(folder: Path) -> None:
     images = random_images(37, seed=4)
     np.save(folder / "images.npy", images)

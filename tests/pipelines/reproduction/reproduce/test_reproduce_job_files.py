@@ -42,6 +42,7 @@ def test_networks_of_methods_travel_with_job_files(
     assert METHOD.name in {row["method"] for row in numbers(text)}
 
 
+@pytest.mark.slow
 class TestAMachineWithoutRay:
     @pytest.fixture(scope="class")
     def outs(self, folder: RunFolder) -> list[Path]:

@@ -133,6 +133,7 @@ class TestRun:
         assert "every stage was already finished" in again
         assert "models:/proser/1" in again
 
+    @pytest.mark.slow
     def test_another_model_is_compared_by_the_proxy(self, model: Model, my_images: Path, run_folder: RunFolder) -> None:
         other = replace(own_recipe(), calibration=replace(own_recipe().calibration, target_rate=0.9))
         printed(run, RunRequest(other, my_images, run_folder.storage))
@@ -147,6 +148,7 @@ class TestRun:
             model.classifier.results["dev/closed_set_accuracy"]
         )
 
+    @pytest.mark.slow
     def test_the_same_trainings_are_scored_again_by_the_score_that_the_proxy_chooses(
         self, text: str, my_images: Path, run_folder: RunFolder
     ) -> None:

@@ -267,6 +267,7 @@ class TestItsBestTrials:
         code, text = printed(sweep, request(folder, resume=True))
         assert (code, "nothing to train" in text) == (0, True)
 
+    @pytest.mark.slow
     def test_a_score_of_embeddings_and_mirrored_images_reads_those_of_all_members(
         self, trials: list[dict[str, Any]], folder: RunFolder, tmp_path: Path
     ) -> None:
