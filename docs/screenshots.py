@@ -1,6 +1,6 @@
 """`python docs/screenshots.py FOLDER PREFIX`: pages of the MLflow UI over FOLDER/mlflow.db, as the documents show them.
 
-It writes PREFIX_runs.png, the page that `proser ui` opens, and PREFIX_registry.png, the registered model `proser`, by
+It writes PREFIX_runs.png, the page that `proser ui` opens, and PREFIX_registry.png, the newest registered model, by
 Chromium without a window. MLflow's Assistant, which opens beside the first page that a browser ever sees of a server
 on this machine, is closed in the pictures, as it is for good once somebody has closed it.
 """
@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from mlflow import MlflowClient
 
 WIDTH, HEIGHT = 1700, 900  # pixels
 PATIENCE_S = 20  # for a page to load what it shows, in the browser's own time
@@ -36,7 +38,7 @@ def take(folder: Path, prefix: str, port: int) -> dict[Path, str]:
     assert browser is not None
     command = [sys.executable, "-m", "pipelines.cli", "ui", "--port", str(port)]
     with served(command, folder) as runs:
-        pages = {"runs": runs, "registry": registry_of(runs)}
+        pages = {"runs": runs, "registry": registry_of(runs, newest_model(folder))}
         paths = {Path(f"{prefix}_{name}.png").absolute(): address for name, address in pages.items()}
         return {path: browse(browser, address, path) for path, address in paths.items()}
 
@@ -61,9 +63,15 @@ def served(command: list[str], folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def registry_of(runs: str) -> str:
-    """The address of the registered model on the server of the runs."""
-    return runs.partition("#")[0] + "#/models/proser?workflowType=machine_learning"
+def newest_model(folder: Path) -> str:
+    """The name of the registered model that got a version last. Raises ValueError where there is none."""
+    models = MlflowClient(f"sqlite:///{folder.resolve()}/mlflow.db").search_registered_models()
+    return max(models, key=lambda model: model.last_updated_timestamp).name
+
+
+def registry_of(runs: str, model: str) -> str:
+    """The address of a registered model on the server of the runs."""
+    return runs.partition("#")[0] + f"#/models/{model}?workflowType=machine_learning"
 
 
 def browse(browser: str, address: str, picture: Path) -> str:

@@ -70,12 +70,8 @@ def main() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # of a locale that lacks a class's letters, or a bar's
     name, *arguments = sys.argv[1:] or [""]
-    if name in ("", "--help", "-h"):
-        print(_usage())
-        return 0 if name else 2
-    if name == "--version":
-        print(f"proser {version('proser')}")
-        return 0
+    if name in ("", "--help", "-h", "--version"):
+        return exit_code_of(lambda: _tell(name))
     trains = name in RESUMABLE and "--dry-run" not in arguments
     return exit_code_of(lambda: _call(name, arguments), GOES_ON if trains else "")
 
@@ -84,6 +80,12 @@ def _call(name: str, arguments: list[str]) -> int:
     with terminated_by_signals(), tracking_errors(KEPT):
         module = importlib.import_module(f"pipelines.commands.{look_up('command', name, COMMANDS).module}")
         return int(module.main(arguments))
+
+
+def _tell(asked: str) -> int:
+    """The version or the usage; exit code 2 where no command was given."""
+    print(f"proser {version('proser')}" if asked == "--version" else _usage())
+    return 0 if asked else 2
 
 
 def _usage() -> str:

@@ -12,10 +12,7 @@ from proser_core.errors import ConfigError
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
-    tyro.conf.arg(
-        help="Device that runs the network; auto is a GPU if torch finds one here. With --address, or with --replicas "
-        "above 1, it is cpu."
-    ),
+    tyro.conf.arg(help="Device that runs the network; auto is a GPU if torch finds one here, and cpu on a cluster."),
 ]
 Model = Annotated[
     tyro.conf.Positional[str],

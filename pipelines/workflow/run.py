@@ -65,7 +65,7 @@ def _print_plan(
     check_disk(disk_needed(plans, costs) + photos.disk, session.store)
     spaces = ", ".join(f"{name} ({counted(len(points), 'point')})" for name, points in inputs.spaces.items())
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
-    each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, equal ones once"
+    each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, duplicates counted once"
     evaluated = {"evaluate": _evaluation_seconds(plans[0], costs)} if costs else {}
     below = cost_lines(plans, costs, photos.seconds, evaluated)
     if costs:

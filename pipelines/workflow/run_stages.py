@@ -35,7 +35,8 @@ def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> d
         session.console.print(table)
     evaluation = read_evaluation(results["evaluated"])
     if recipe.data.has_development:
-        session.say(f"Selected on development data: {evaluation['point']['name']}")
+        how = "Selected on development data" if len(inputs.finetunes) > 1 else "The only point"
+        session.say(f"{how}: {evaluation['point']['name']}")
     for fact in choice_facts(evaluation):
         session.say(fact)
     return results
@@ -44,6 +45,7 @@ def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> d
 def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float) -> int:
     """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
     results = run_stages(inputs, session, REGISTERED)
-    if results[REGISTERED] is not None:
-        session.say(f"Model: {results[REGISTERED].in_words}")
+    if (model := results[REGISTERED]) is not None:
+        session.say(f"Model: {model.in_words}")
+        session.say(f"Try it: proser serve models:/{model.name}/{model.version}")
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)

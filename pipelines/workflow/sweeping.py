@@ -115,7 +115,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.Sp
     spaces = ", ".join(f"{name} ({counted(len(found), 'point')})" for name, found in inputs.spaces.items())
     scores = promotion_note(request.recipe)
     first = {"search spaces": spaces} | ({"scores": scores} if scores else {}) | photos.lines()
-    each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, equal ones once"
+    each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, duplicates counted once"
     return plan_table("Plan", plans, first, each, lines)
 
 

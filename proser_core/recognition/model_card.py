@@ -75,15 +75,17 @@ def _members(classifier: TrainedClassifier) -> list[str]:
 
 
 def _decides(classifier: TrainedClassifier) -> list[str]:
-    calibration = classifier.calibration
+    calibration, rate = classifier.calibration, classifier.results.get(KNOWN_COLUMNS["known"])
     low, high = calibration.interval
+    tested = "" if rate is None or _recalibrated(classifier) else f" Of the known test images {percent(rate)} % did."
     return [
         "## Calibration",
         "",
         f"An image is unknown where its score, {_score_in_words(classifier)}, is above {-calibration.bias:.4f}. "
         f"This keeps {percent(calibration.known_rate)} % of {calibration.num_images} images of known classes known "
         f"(target {100 * calibration.target_rate:g} %); of new images of the same kind {percent(low)} to "
-        f"{percent(high)} % stay known, with 95 % confidence. `proser calibrate` fits it to images of your own.",
+        f"{percent(high)} % stay known, with 95 % confidence.{tested} `proser calibrate` fits it to images of "
+        "your own.",
     ]
 
 
@@ -169,7 +171,7 @@ def _limits(classifier: TrainedClassifier) -> list[str]:
         "## Limits",
         "",
         f"- About {unknown} % of known images are called unknown by construction, more where new images differ from "
-        "those of the calibration: `proser drift` compares them.",
+        "those of the calibration (`proser drift` compares them), or where these also chose among many networks.",
         "- How many unknown images are found depends on how much they resemble a known class; the results say how well "
         "it went on the classes that were tested with, and promise nothing about others.",
         "- The probabilities are not calibrated as frequencies; the decision and the order of unknown scores are what "

@@ -32,7 +32,7 @@ PANELS: dict[str, tuple[Panel, Size, str, str]] = {  # what draws a panel, its s
     "grouped": (curves.grouped, lambda space: (3.9, 3.1), curves.BARS, curves.CAPTION),
     "dots": (dots.panel, dots.size, dots.SPREAD, dots.CAPTION),
 }
-COLUMNS = 3
+COLUMNS = 2
 
 
 def over_points(space: Space, metrics: list[str]) -> Figure:

@@ -1,5 +1,7 @@
 """The MLflow UI in a browser: what a person sees first after a run."""
 
+from dataclasses import replace
+
 import pytest
 import screenshots
 from PIL import Image
@@ -14,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("trains_here", "empty_fi
 def test_the_first_page_shows_the_trials_with_their_metrics_and_the_registry_the_model(run_folder: RunFolder) -> None:
     if screenshots.find_browser() is None:
         pytest.skip("no Chromium on PATH")
-    run = run_folder.run(tiny_recipe())
+    run = run_folder.run(replace(tiny_recipe(), model_name="another"))
     pages = screenshots.take(run_folder.root, str(run_folder.root / "digits"), *free_ports(1))
     trials, model = pages.values()
     for trial in run_folder.children(run.parent_id):
