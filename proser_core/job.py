@@ -1,6 +1,7 @@
 """Trainings on a machine without Ray and MLflow: `python -m proser_core.job JOB.json OUT`, or a folder of such jobs."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,8 +86,9 @@ def _run(job: "JobFile", out: Path) -> int:
     for line in table(outcome.results["trainings"], job.recipe.data.settings):
         print(line)
     print(f"\nTrained now: {outcome.trained}. Metrics: {out / RESULTS}. Weights and logits: {out}")
-    reproduction = f"the `proser reproduce --jobs` command again, with --import-from {out} instead of --jobs"
-    plain = f"proser import {out} (of `proser reproduce --jobs`: --import-from {out})"
+    copied = shlex.quote(str(out))
+    reproduction = f"the `proser reproduce --jobs` command again, with --import-from {copied} instead of --jobs"
+    plain = f"proser import {copied} (of `proser reproduce --jobs`: --import-from {copied})"
     print(f"On a machine with Ray and MLflow: {reproduction if job.own_methods.names else plain}")
     for name, reason in outcome.failures.items():
         print(f"failed: {name}: {reason}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """`proser ui`: MLflow's own server over the database that `proser run` writes."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> int:
         "MLFLOW_REGISTRY_STORE_URI": uri,
     } | os.environ
     environment = quiet | {"MLFLOW_BACKEND_STORE_URI": uri}  # other users see a command line, password and all
-    server = subprocess.Popen(command, env=environment)
+    server = subprocess.Popen(command, env=environment, start_new_session=True)  # Ctrl-C is answered here
     try:
         while server.poll() is None:
             with suppress(OSError):
@@ -54,7 +55,8 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:  # or what terminates it
         return 0
     finally:
-        server.terminate()
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
         server.wait()
     print("proser: MLflow's server has ended", file=sys.stderr)
     return 1

@@ -1,6 +1,7 @@
 """To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome. The
 fine-tunes of JOB.json are the sweep of an import, which trains nothing."""
 
+import shlex
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -123,7 +124,7 @@ def _check_output(output: Path, option: str) -> None:
 def _example(output: Path) -> str:
     """A file to name in the folder that was given, or the command after which the file can be written."""
     is_file = output.suffix and not output.is_dir()
-    return f"this one after `mkdir -p {output.parent}`" if is_file else str(output / "JOB.json")
+    return f"this one after `mkdir -p {shlex.quote(str(output.parent))}`" if is_file else str(output / "JOB.json")
 
 
 def import_job(out: Path, storage: Path, console: Console) -> int:

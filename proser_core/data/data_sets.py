@@ -183,7 +183,7 @@ def _state(data_dir: Path | None, it: str) -> str:
     if data_dir is None:
         return "no data directory was given"
     if not data_dir.is_dir():
-        return f"the data directory {data_dir} does not exist"
+        return f"the data directory {data_dir} {'is a file' if data_dir.exists() else 'does not exist'}"
     if not any(data_dir.iterdir()):
         return f"the data directory {data_dir} is empty"
     return f"the data directory {data_dir} does not hold {it}"

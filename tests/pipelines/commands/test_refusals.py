@@ -68,6 +68,7 @@ LINES = {
     "reproduce mnist-outliers --split-indices 0-1 --data-dir empty": "knows every class",
     "run cifar100-cpu": "--data-dir",
     "run cifar100-cpu --data-dir nowhere": "does not exist",
+    "run cifar100-cpu --data-dir file": "the data directory file is a file",
     "run cifar100-cpu --data-dir empty": "is empty",
     "run digits --data-dir nowhere": "--data-dir got nowhere, which is no folder; give one that exists, or omit it",
     "sweep digits trade_off --data-dir file": "--data-dir got file, which is no folder",

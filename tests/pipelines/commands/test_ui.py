@@ -41,6 +41,7 @@ def test_it_opens_the_newest_view_once_it_answers_and_ends_with_its_server(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,  # a group of its own, as of a command in a terminal
     )
     assert process.stdout is not None
     line = ""
@@ -54,7 +55,7 @@ def test_it_opens_the_newest_view_once_it_answers_and_ends_with_its_server(
     assert f"viewStateShareKey=proser-{run.run_id} " in line
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
         assert page.status == 200
-    process.send_signal(sent)
+    os.killpg(process.pid, sent)
     assert process.wait(timeout=60) == 0
     assert process.stdout.read() == ""  # the address is the last line
     check_port(port)
