@@ -87,6 +87,13 @@ def test_their_order_does_not_matter(order: int, trials: Callable[[int, int], li
     assert train.epochs == {str(n): 5 if n == 8 else 2 if n >= 6 else 1 for n in range(9)}
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_nor_does_it_where_all_are_equally_good(order: int, trials: Callable[[int, int], list[Trial]]) -> None:
+    train = Trainer(dict.fromkeys(rising(9), 0.5))
+    halve(trials(9, 5)[::order], train)
+    assert [name for name, epochs in train.epochs.items() if epochs == 5] == ["0"]
+
+
 @pytest.mark.parametrize("stop", range(1, 15))
 def test_a_search_that_was_interrupted_goes_on_as_if_it_had_not_been(
     stop: int, trials: Callable[[int, int], list[Trial]]
@@ -117,9 +124,10 @@ def test_whoever_had_no_time_has_not_fallen_behind(trials: Callable[[int, int], 
 def test_one_that_failed_takes_no_place(trials: Callable[[int, int], list[Trial]]) -> None:
     scores = rising(9)
     del scores["8"]
-    train = Trainer(scores)
-    halve(trials(9, 5), train)
+    train, made = Trainer(scores), trials(9, 5)
+    behind = halve(made, train)
     assert [name for name, epochs in train.epochs.items() if epochs == 5] == ["7"]
+    assert fallen_behind(made) == behind - {"8"}, "it is tried again"
 
 
 def test_one_that_was_trained_without_pauses_before_is_not_compared(trials: Callable[[int, int], list[Trial]]) -> None:

@@ -75,6 +75,11 @@ class TestResizedCrops:
         assert AREA[0] - 1e-6 <= area.min() <= area.max() <= AREA[1]
         assert RATIO[0] - 1e-6 <= ratio.min() <= ratio.max() <= RATIO[1] + 1e-6
 
+    def test_high_boxes_are_drawn_as_often_as_wide_ones(self) -> None:
+        _, _, width, height = draw_boxes(keyed_generator(0, "boxes"), 20_000).T
+        small = width * height < 0.5  # of which no side is cut
+        assert np.mean(width[small] > height[small]) == pytest.approx(0.5, abs=0.02)
+
     @pytest.mark.parametrize("box", [(0, 0, 72, 72), (9, 18, 36, 54), (30, 5, 40, 41)])
     def test_a_crop_is_that_of_torchvision(self, box: tuple[int, int, int, int]) -> None:
         left, top, width, height = box
@@ -131,6 +136,11 @@ class TestBalancedSampling:
         assert np.ptp(np.bincount(targets[order], minlength=len(sizes))) <= 1
         times = np.bincount(order, minlength=len(targets))
         assert all(np.ptp(times[targets == target]) <= 1 for target in range(len(sizes)))
+
+    def test_every_class_has_the_image_more_where_they_cannot_be_equally_many(self) -> None:
+        targets = np.arange(40) % 3
+        counts = [np.bincount(targets[balanced_order(targets, keyed_generator(seed, "order"))]) for seed in range(20)]
+        assert set(map(int, np.argmax(counts, axis=1))) == {0, 1, 2}
 
     def test_what_is_left_out_of_a_large_class_comes_in_other_epochs(self) -> None:
         images = Labelled(random_images(40), np.array([0] * 36 + [1] * 4))

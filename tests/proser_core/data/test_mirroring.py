@@ -12,7 +12,7 @@ from small_tasks import random_images
 
 from proser_core.config import DataConfig, Recipe, from_json, to_json
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.mirroring import FLIPS, judge_mirroring
+from proser_core.data.mirroring import FLIPS, _independent, _is_one_sided, judge_mirroring
 from proser_core.data.preparation import make_task
 from proser_core.data.readers import digits
 from proser_core.data.tasks import OpenSetTask
@@ -149,3 +149,16 @@ def test_the_word_is_in_no_key_of_a_task_and_old_keys_of_trainings_stay(task: Op
     assert "flip" not in data_fields(Recipe(data=FOLDER, space=""))
     assert augmentation(Recipe(), Artefact(tmp_path, "")) == [True, 4]
     assert to_json(DataConfig(flip=True))["flip"] is True
+
+
+def test_images_that_are_a_group_each_are_compared_in_the_order_in_which_they_are_drawn() -> None:
+    """Of more than can be compared, the first are: those of all classes."""
+    images = crops(40)
+    grouped = replace(images, labels=np.repeat([0, 1], 20), groups=np.arange(40))
+    np.testing.assert_array_equal(_independent(grouped, 3), _independent(images, 3))
+
+
+def test_of_many_classes_one_is_one_sided_by_chance() -> None:
+    nearer = np.arange(20) < 16  # p = 0.006
+    assert _is_one_sided(nearer, 0.75, 1)
+    assert not _is_one_sided(nearer, 0.75, 10)

@@ -12,7 +12,9 @@ from proser_core.data import catalogue as sources
 from proser_core.data.catalogue import Source
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.outliers import grey as grey_outliers
-from proser_core.data.outliers.outlier_sets import OUTLIERS, open_outlier_set
+from proser_core.data.outliers import odin
+from proser_core.data.outliers.outlier_sets import OUTLIERS, OutlierSet, open_outlier_set
+from proser_core.data.outliers.places import OutlierSource, Place
 from proser_core.data.preparation import make_task, split_of
 from proser_core.data.readers.layout import Embedded
 from proser_core.errors import ConfigError, DataError
@@ -164,3 +166,20 @@ def test_outlier_sets_are_among_what_decides_a_task(tmp_path, few_drawings):
 def test_a_mistyped_outlier_set_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match=r"no outlier set is called 'omniglott'; did you mean 'omniglot'\?"):
         split_of(outlier_config(outliers=("omniglott",)), None)
+
+
+def test_fewer_images_than_a_set_has_are_drawn_from_all_of_it_and_the_same_each_time() -> None:
+    """The first ones would be of one alphabet."""
+    place = Place("rows", lambda rows, size: rows, list, 1000)
+    drawn = [OutlierSet(OutlierSource("mine", "", lambda _: place), None, place).load(size=8, count=20) for _ in "ab"]
+    np.testing.assert_array_equal(*drawn)
+    assert (np.diff(drawn[0]) > 0).all()
+    assert drawn[0].min() < 300
+    assert drawn[0].max() > 700
+
+
+def test_a_random_crop_may_touch_every_edge() -> None:
+    columns = np.broadcast_to(np.arange(33, dtype=np.uint8), (33, 33))
+    image, cut = Image.fromarray(columns), odin._random("lsun-crop")
+    first = [np.asarray(cut(image, row))[0, 0] for row in range(20)]
+    assert set(first) == {0, 1}

@@ -90,6 +90,11 @@ def test_development_images_are_of_held_out_classes_and_as_many_as_validation_im
     assert set(task.development.targets.tolist()) == {task.num_known}
 
 
+def test_development_images_are_those_that_the_seed_draws(task):
+    again, other = (make_task(digits_config(), None, seed=seed) for seed in (0, 1))
+    assert as_set(again.development.images) == as_set(task.development.images) != as_set(other.development.images)
+
+
 def test_development_unknowns_from_the_data_set_itself_are_refused():
     with pytest.raises(ProserError, match="development"):
         make_task(digits_config(development="digits"), None, seed=0)

@@ -45,6 +45,18 @@ def test_the_recipes_own_point_does_not_win_without_a_tie() -> None:
     assert selected(rows)["params"]["beta"] == 10.0
 
 
+def test_a_point_that_failed_on_a_class_split_is_behind_those_that_finished_on_all() -> None:
+    """Splits differ in difficulty: the one that it finished on may be the easy one."""
+    rows = [
+        row(0.0, 0.1, 0.9, 0.9),
+        row(10.0, 0.1, 0.8, 0.5),
+        row(0.0, 0.1, 0.1, 0.1, split_index=1, status="failed"),
+        row(10.0, 0.1, 0.3, 0.5, split_index=1),
+    ]
+    assert selected(rows)["params"]["beta"] == 10.0
+    assert selected(rows[:2])["params"]["beta"] == 0.0
+
+
 def test_the_control_and_failed_trials_are_never_chosen() -> None:
     rows = [
         row(1.0, 0.1, 0.99, 0.9, objective="cross_entropy"),

@@ -69,6 +69,16 @@ def test_the_same_seed_gives_the_same_metrics_to_the_last_digit(arithmetic):
     assert other.metrics != record.metrics
 
 
+def test_the_seed_of_a_training_draws_its_dropout():
+    """Objective and batches have seeds of their own, which are the same here."""
+    losses = []
+    for seed in (0, 0, 1):
+        objective, record = CrossEntropyObjective(tiny_closed_set_net(dropout=0.5)), Record()
+        fit(objective, training_batches(), finetune_config(epochs=1), FP32, seed=seed, report=record)
+        losses.append(record.metrics[0]["loss/closed_set"])
+    assert losses[0] == losses[1] != losses[2]
+
+
 @pytest.mark.parametrize("averaging", [0.0, 0.8])
 @pytest.mark.parametrize("schedule", ["constant", "one_cycle", "cosine", "cosine_restarts"])
 @pytest.mark.parametrize("stop_after", [0, 1])

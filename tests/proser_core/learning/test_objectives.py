@@ -156,11 +156,12 @@ def test_separate_batch_norm_keeps_mixtures_out_of_the_running_statistics(mixup,
 
 
 def test_every_kind_of_batch_norm_keeps_its_running_statistics():
-    norms = nn.ModuleList([nn.BatchNorm1d(2), nn.BatchNorm2d(2)])
+    norms = nn.ModuleList([nn.BatchNorm1d(2), nn.BatchNorm2d(2, momentum=0.01), nn.BatchNorm2d(2, momentum=None)])
     with frozen_running_statistics(norms):
         norms[0](torch.randn(4, 2))
         norms[1](torch.randn(4, 2, 1, 1))
     assert not any(norm.running_mean.any() for norm in norms)
+    assert [norm.momentum for norm in norms] == [0.1, 0.01, None]
 
 
 @pytest.mark.parametrize("mixup", ["manifold", "vanilla"])

@@ -46,6 +46,11 @@ def test_rows_are_worst_first_and_say_what_a_class_is_taken_for() -> None:
     ]
 
 
+def test_a_class_that_is_mostly_called_unknown_is_shown_with_the_known_one_it_is_taken_for() -> None:
+    report = ClassReport.of_matrix(("ant", "bee"), np.array([[1, 1, 3], [0, 5, 0], [0, 0, 4]]))
+    assert report.rows()[0][-2:] == ("60.0", "bee (1)")
+
+
 def test_without_unknown_test_images_there_is_no_row_of_them() -> None:
     known = ClassReport.of_matrix(("ant", "bee"), np.diag([5, 5, 0]))
     assert [row[0] for row in known.rows()] == ["ant", "bee"]

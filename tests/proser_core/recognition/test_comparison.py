@@ -124,6 +124,34 @@ def test_the_interval_holds_the_difference_and_shrinks_with_what_both_share() ->
     assert paired.high - paired.low < np.subtract(*np.percentile(alone, [97.5, 2.5]))
 
 
+def test_the_interval_leaves_out_one_draw_in_forty_at_each_end() -> None:
+    candidate, champion = scored(1.1, noise=1), scored(1.0, noise=2)
+    found, generator = against(candidate, champion), np.random.default_rng(3)
+    groups = np.flatnonzero(candidate.is_known), np.flatnonzero(~candidate.is_known)
+    drawn = []
+    for _ in range(1500):
+        rows = np.concatenate([generator.choice(group, len(group)) for group in groups])
+        one, other = (each.select(rows).metrics(0.0)["auroc"] for each in (candidate, champion))
+        drawn.append(one - other)
+    each = found.differences["auroc"]
+    assert each.high - each.low == pytest.approx(2 * 1.96 * np.std(drawn), rel=0.08)
+
+
+def test_the_interval_of_accuracies_holds_the_difference_and_turns_round_with_the_two() -> None:
+    better, worse = scored(1.6, noise=1), scored(0.8, noise=2)
+    one, other = (against(*each).differences["closed_set_accuracy"] for each in ((better, worse), (worse, better)))
+    assert 0 < one.low < one.difference < one.high < 1
+    assert (other.low, other.high) == (-one.high, -one.low)
+
+
+def test_a_p_value_is_the_share_of_known_images_that_score_as_high_with_the_image_among_them() -> None:
+    held = scored(1.0)
+    known = held.scores[held.targets < CLASSES]
+    images = np.array([known[7], known.min() - 1, known.max(), known.max() + 1])
+    as_high = [sum(each >= score for each in known) for score in images]
+    np.testing.assert_allclose(held.p_values(images), [(count + 1) / (KNOWN + 1) for count in as_high])
+
+
 def test_a_known_rate_below_the_target_objects() -> None:
     held = scored(1.0)
     calibration = calibrate(held.scores[held.is_known], 0.95)
@@ -227,12 +255,11 @@ def test_other_classes_are_compared_on_the_images_of_those_that_both_know() -> N
 def test_too_few_images_in_common_are_no_comparison() -> None:
     champion = numbered(scored(1.0))
     last = len(champion.targets) - 1
-    known = np.flatnonzero(champion.is_known)
+    common = np.flatnonzero(champion.targets < 3)  # of the classes that both know
     for count in (LEAST - 1, LEAST):
-        candidate = champion.select(np.append(known[:count], last))
+        candidate = champion.select(np.append(common[:count], last))
         found = compare_common(side(candidate, NAMES), side(champion, (*NAMES[:3], "emu")), tolerance=0.0)
-        common = int((candidate.targets < 3).sum())
-        assert (found is None) == (common < LEAST)
+        assert (found is None) == (count < LEAST)
     others = numbered(scored(1.0), first=10_000)
     assert compare_common(side(others, NAMES), side(champion, NAMES), tolerance=0.0) is None
     unnumbered = dataclasses.replace(champion, images=None)
@@ -250,6 +277,7 @@ def test_photos_are_the_same_at_another_image_size_by_their_files() -> None:
         dataclasses.replace(large, contents=contents[::-1]),
         dataclasses.replace(large, targets=large.targets[::-1]),
         dataclasses.replace(large, contents=None),
+        dataclasses.replace(large, num_known=CLASSES + 1),
     ):
         assert not other.is_of_images_of(small)
 
@@ -263,3 +291,21 @@ def test_what_two_sizes_have_in_common_is_found_by_the_files() -> None:
     known = champion.targets < CLASSES
     same = champion.targets[100:] == candidate.targets[:-100]
     assert found.num_known == int((known[100:] & known[:-100] & same).sum())
+
+
+def test_a_classifier_that_does_not_know_its_files_is_compared_by_the_pixels() -> None:
+    earlier = numbered(scored(1.0))
+    later = dataclasses.replace(earlier, contents=earlier.images)
+    for candidate, champion in ((later, earlier), (earlier, later)):
+        found = compare_common(side(candidate, NAMES), side(champion, NAMES), tolerance=0.0)
+        assert found is not None
+        assert found.num_known == KNOWN
+
+
+def test_the_target_rate_of_a_comparison_is_the_candidates() -> None:
+    held = numbered(scored(1.0))
+    strict = dataclasses.replace(side(held, NAMES), calibration=calibrate(held.known_scores, 0.8))
+    for candidate, champion, rate in ((strict, side(held, NAMES), 0.8), (side(held, NAMES), strict, 0.95)):
+        found = compare_common(candidate, champion, tolerance=0.5)
+        assert found is not None
+        assert found.target_rate == rate

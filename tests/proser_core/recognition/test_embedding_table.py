@@ -13,7 +13,7 @@ from proser_core.errors import ConfigError, TrainingError
 from proser_core.recognition import embedding_table
 from proser_core.recognition.embedding_table import compute_embedding_table, index_rows, num_embedded, task_embeddings
 from proser_core.recognition.embeddings import compute_embeddings
-from proser_core.recognition.logits import compute_logits
+from proser_core.recognition.logits import compute_logits, task_logits
 from proser_core.recognition.tables import SCORED_PARTS, TRAIN, EmbeddingTable, load_embeddings, save_embeddings
 
 IMAGES = random_images(40, seed=5)
@@ -131,3 +131,18 @@ def test_a_network_that_has_diverged_or_has_no_embedding_is_refused():
         task_embeddings(net, small_task(), CPU)
     with pytest.raises(ConfigError, match="one of a method's own"):
         compute_embedding_table(nn.Flatten(), IMAGES, NORMALISATION, CPU)
+
+
+@pytest.mark.parametrize("part", [*SCORED_PARTS, TRAIN])
+def test_one_image_of_any_part_whose_logits_are_not_finite_is_refused(part):
+    task, net = small_task(), tiny_closed_set_net(2)
+    getattr(task, part).images[3] = 255
+
+    def diverge(module, inputs, embeddings):
+        return embeddings.where(inputs[0].amin((1, 2, 3), keepdim=True).flatten(1) < 1.9, torch.nan)  # but for white
+
+    net.backbone.register_forward_hook(diverge)
+    with pytest.raises(TrainingError, match="not finite"):
+        task_embeddings(net, task, CPU)
+    with pytest.raises(TrainingError, match="not finite"):
+        task_logits(net, task, CPU, with_training=True)

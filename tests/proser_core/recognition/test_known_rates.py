@@ -55,6 +55,18 @@ def test_no_threshold_costs_less_than_the_cheapest_rate(
     assert threshold == max(cheap), "of equal ones the one that keeps most"
 
 
+def test_of_thresholds_that_cost_the_same_but_for_rounding_the_largest_share_is_kept() -> None:
+    known = [float(number) for number in range(1, 11)]
+    rates = rates_of(known, [score + 0.5 for score in known])  # a known image more costs an unknown one
+    assert rates.cheapest(0.5) == 1.0
+    assert rates.cheapest(0.1, 9.0) == 1.0
+
+
+def test_a_rate_is_reached_in_spite_of_its_rounding() -> None:
+    rates = rates_of([float(number) for number in range(10)], [20.0])
+    assert rates.kept_at(0.1 + 0.2) == 0.3
+
+
 @given(SCORES, SCORES, SHARES, COSTS)
 def test_more_unknown_images_and_dearer_ones_never_raise_the_rate(
     known: list[float], unknown: list[float], share: float, cost: float

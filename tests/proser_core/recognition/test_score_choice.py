@@ -8,7 +8,8 @@ from small_tasks import CPU, labelled, small_task, tiny_closed_set_net, tiny_net
 
 from proser_core.config import CalibrationConfig, Recipe
 from proser_core.errors import CalibrationError, ConfigError
-from proser_core.recognition.embedding_table import task_embeddings
+from proser_core.recognition import embedding_table
+from proser_core.recognition.embedding_table import index_rows, task_embeddings
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.score_choice import candidates, choose_score
 from proser_core.recognition.scored_network import score_network
@@ -89,6 +90,27 @@ def test_a_recipe_decides_whether_a_score_is_chosen_and_which_unknowns_count():
     classifier = found.classifier(tiny_net(2, 2), TASK, Recipe(calibration=calibration))
     assert classifier.notes["Score"] == found.choice.in_words
     assert classifier.fitting.targets.tolist() == TASK.train.targets.tolist()
+
+
+def test_a_large_set_is_scored_with_the_targets_of_the_images_that_the_seed_drew(monkeypatch):
+    monkeypatch.setattr(embedding_table, "INDEX_SIZE", 20)
+    recipe = Recipe(seed=3)
+    tables = task_embeddings(tiny_net(2, 2), TASK, CPU, seed=3)
+    found = score_network(recipe, OWN, tables, TASK)
+    assert found.targets.tolist() == TASK.train.targets[index_rows(TASK, 3)].tolist()
+    assert found.targets.tolist() != TASK.train.targets[index_rows(TASK, 0)].tolist()
+
+
+def test_development_unknowns_have_the_name_that_is_given_and_none_without_an_image():
+    recipe = Recipe(calibration=CalibrationConfig(score="KNN"))
+    named = score_network(recipe, OWN, TABLES, TASK, development="photos of others")
+    assert list(named.choice.best) == ["photos of others"]
+    assert list(score_network(recipe, OWN, TABLES, TASK).choice.best) == [recipe.data.development]
+    nothing = np.zeros(0, int)
+    without = {**TABLES, "development": select(TABLES["development"], nothing)}
+    alone = score_network(recipe, OWN, without, TASK).choice
+    assert alone.best == {}
+    assert " on " not in alone.in_words
 
 
 def test_further_development_unknowns_belong_to_a_choice():

@@ -2,17 +2,20 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TextIO
 
 import pytest
 
 from proser_core.errors import ConfigError, StorageError, TrainingError, exit_code_of
 from proser_core.store import lock
-from proser_core.store.files import disk_full_errors, remove_partial_files, write_atomically
+from proser_core.store.files import disk_full_errors, remove_partial_files, temporary_path, write_atomically
 from proser_core.store.lock import LOCK, absent_folders, exclusive_storage, exclusive_training
 from proser_core.store.store import Store
 
@@ -54,6 +57,22 @@ def test_other_errors_of_the_system_are_not_called_a_full_disk(tmp_path: Path) -
         (tmp_path / "missing").read_text()
 
 
+def test_an_error_without_a_number_is_that_of_a_full_disk_where_nothing_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As numpy.save raises it."""
+    with pytest.raises(OSError, match="12 requested and 0 written"), disk_full_errors(tmp_path):
+        raise OSError("12 requested and 0 written")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
+    with pytest.raises(StorageError, match=f"the disk of {tmp_path} is full"), disk_full_errors(tmp_path):
+        raise OSError("12 requested and 0 written")
+
+
+def test_two_threads_that_write_a_file_have_a_temporary_one_each(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(temporary_path, tmp_path / "state.pt").result() != temporary_path(tmp_path / "state.pt")
+
+
 def test_halves_of_killed_processes_go_and_other_files_stay(tmp_path: Path) -> None:
     for name in (".state.pt.77", ".epochs.jsonl.1", ".lock", "state.pt", ".hidden.txt"):
         (tmp_path / name).touch()
@@ -89,6 +108,7 @@ def test_a_second_run_is_told_who_works_there_and_is_let_in_afterwards(tmp_path:
     said = rf"proser sweep digits ablation, process {os.getpid()} on .*, since"
     with exclusive_storage(tmp_path, "proser sweep digits ablation"), pytest.raises(ConfigError, match=said):
         exclusive_storage(tmp_path, "another").__enter__()
+    assert (tmp_path / LOCK).read_text() == "", "nobody works there any more"
     with exclusive_storage(tmp_path, "another"):
         pass
 

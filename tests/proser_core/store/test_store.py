@@ -1,6 +1,7 @@
 """Finished work is found again by its inputs, and only while it is whole."""
 
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,6 +109,30 @@ def test_a_manifest_that_is_no_file_is_no_artefact(store: Store, make: Callable[
     assert load_if_complete(made.path) is None
 
 
+def test_an_error_that_says_nothing_of_the_work_is_raised_and_nothing_is_made_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a disk that does not answer; here of a socket, which cannot be opened."""
+    made = store.run("stage", INPUTS, write("one"))
+    (made.path / MANIFEST).unlink()
+    monkeypatch.chdir(made.path)  # the path of a socket is short
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(MANIFEST)
+        with pytest.raises(OSError, match=MANIFEST):
+            store.run("stage", INPUTS, write("two"))
+    assert (made.path / "deep/result.txt").read_text() == "one"
+
+
+def test_hidden_files_such_as_a_lock_are_no_part_of_an_artefact(store: Store) -> None:
+    def build(folder: Path) -> None:
+        (folder / "result.txt").write_text("one")
+        (folder / ".lock").write_text("process 1")
+
+    made = store.run("stage", INPUTS, build)
+    (made.path / ".lock").write_text("process 2")
+    assert load_if_complete(made.path) == made
+
+
 @pytest.fixture
 def trial(store: Store) -> Path:
     """A finished folder, to link to."""
@@ -122,6 +147,21 @@ def test_a_missing_or_changed_linked_artefact_makes_it_stale(store: Store, trial
         shutil.rmtree(trial)
     else:
         (trial / "weights").write_text("tampered")
+    assert load_if_complete(made.path) is None
+
+
+def test_what_is_built_again_and_interrupted_is_not_taken_for_what_was_there(store: Store, trial: Path) -> None:
+    """Its link is whole again, and is another one than it was made of."""
+    made = store.run("sweep", INPUTS, lambda folder: BuildResult(linked=(trial,)))
+    shutil.rmtree(trial)
+
+    def interrupted(folder: Path) -> BuildResult:
+        artefact(trial, weights="other weights")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.run("sweep", INPUTS, interrupted)
+    assert load_if_complete(trial) is not None
     assert load_if_complete(made.path) is None
 
 

@@ -39,6 +39,16 @@ def test_a_finished_folder_is_adopted(folder: Path, tmp_path: Path) -> None:
     assert (adopted.path / "weights").read_text() == "weights"
 
 
+def test_what_was_damaged_in_the_storage_is_replaced_as_a_whole(folder: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "storage")
+    adopted = import_artefact(folder, "trials", store)
+    (adopted.path / "weights").write_text("damaged")
+    (adopted.path / "more").write_text("")
+    assert import_artefact(folder, "trials", store) == adopted
+    assert sorted(path.name for path in adopted.path.iterdir()) == [MANIFEST, "weights"]
+    assert (adopted.path / "weights").read_text() == "weights"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"complete": False}, "is incomplete by its"), ({"linked": ["../gone"]}, r"links to \.\./gone, which is missing")],

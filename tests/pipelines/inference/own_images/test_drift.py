@@ -42,6 +42,12 @@ def test_its_numbers_are_those_of_the_scores() -> None:
     moved = measure_drift(generator.normal(1, size=500) + bias, validation + bias)
     assert moved.drifted
     assert moved.unknown_share > 3 * moved.expected_share
+    assert [replace(same, p_value=p_value).drifted for p_value in (0.009, 0.011)] == [True, False]
+
+
+def test_an_image_whose_score_is_0_is_known() -> None:
+    found = measure_drift(np.array([0.0, 1.0, -1.0, 2.0]), np.array([0.0, -1.0]))
+    assert (found.unknown_share, found.expected_share) == (0.5, 0.0)
 
 
 def test_false_alarms_are_as_rare_as_the_level_says() -> None:

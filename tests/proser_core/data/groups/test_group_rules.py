@@ -36,6 +36,14 @@ def test_a_folder_below_the_class_is_a_group_in_every_class(tmp_path: Path) -> N
         groups_by(root, "2")
 
 
+def test_an_image_above_the_level_of_the_groups_is_in_none(tmp_path: Path) -> None:
+    root = write_scenes(tmp_path, "site/camera {scene}/{frame}.png")
+    for name in ("temple", "flower"):
+        for frame in range(2):
+            scene(50, frame).save(root / name / "site" / f"loose {frame}.png")
+    assert groups_by(root, "2") == {"groups": 16 + 4, "largest": 4}
+
+
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_table_says_the_group_of_each_path(bursts: Path, tmp_path: Path, ending: str) -> None:
     paths = sorted(path.relative_to(bursts).as_posix() for path in bursts.rglob("*.png"))

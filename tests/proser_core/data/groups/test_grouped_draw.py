@@ -46,6 +46,19 @@ def test_a_class_whose_groups_are_all_large_gives_its_smallest() -> None:
     assert set(groups[drawn]) == {0}
 
 
+def test_a_group_of_two_classes_is_drawn_where_that_suits_both() -> None:
+    targets = np.array([0, *[1] * 9, 0, 0, 0, 1, 1, 1])
+    groups = np.array([0] * 10 + list(range(1, 7)))
+    drawn = draw_rows(targets, groups, np.arange(16), np.array([1, 1]), left=1)
+    assert set(groups[drawn]) == {1, 4}
+
+
+def test_classes_of_equal_size_have_draws_of_their_own() -> None:
+    drawn = stratified_rows(np.repeat([0, 1], 50), ("a", "b"), 0.2, 5, np.arange(100))
+    assert drawn[:50].sum() == drawn[50:].sum() == 10
+    assert (drawn[:50] != drawn[50:]).any()
+
+
 def test_a_further_class_leaves_the_validation_images_of_the_others() -> None:
     targets = np.random.default_rng(0).integers(0, 3, 200)
     drawn = stratified_rows(targets, ("a", "b", "c"), 0.1, 5, np.arange(200))

@@ -139,6 +139,19 @@ def test_an_unknown_class_of_one_scene_is_tested_with_all_of_its_images(lone: Pa
         assert int((task.test.targets == 2).sum()) == 10
 
 
+def test_an_unknown_class_is_not_tested_with_an_image_that_belongs_to_a_training_image(tmp_path: Path) -> None:
+    """It has two groups, too few for a test of its own: one scene, and a copy of a scene of a known class."""
+    root = write_scenes(tmp_path)
+    (root / "lone").mkdir()
+    for frame in range(10):
+        scene(100, frame // 2).save(root / "lone" / f"{frame}.png")
+    as_jpeg(scene(1)).save(root / "lone" / "copy.png")
+    splits = (replace(CONFIG, unknown_settings=(1,), split_index=index) for index in range(99))
+    task = make_task(next(each for each in splits if draw_split(each, 3).unknown == (1,)), root, 0)
+    assert "scene1" in scenes_of(replace(task, test=task.val), root)["train"]
+    assert int((task.test.targets == 2).sum()) == 10
+
+
 def test_where_every_class_is_one_group_it_is_refused_with_what_to_do(bursts: Path) -> None:
     with pytest.raises(DataError, match=r"no class has the 3 groups .* --data\.no-group-near-duplicates"):
         make_task(replace(CONFIG, group_by="scene"), bursts, 0)
@@ -197,7 +210,7 @@ def test_a_held_out_image_that_belongs_to_a_training_image_does_not_choose(tmp_p
 def test_nor_does_one_that_belongs_to_an_image_of_a_folder_val(tmp_path: Path) -> None:
     numbers = iter(range(100))
     for name in ("a", "b", "c"):
-        for part, count in (("train", 6), ("val", 3), ("test", 3)):
+        for part, count in (("train", 4), ("val", 3), ("test", 3)):
             (tmp_path / part / name).mkdir(parents=True)
             for row in range(count):
                 scene(next(numbers)).save(tmp_path / part / name / f"{row}.png")
@@ -208,4 +221,4 @@ def test_nor_does_one_that_belongs_to_an_image_of_a_folder_val(tmp_path: Path) -
         as_jpeg(Image.open(copy)).save(tmp_path / "train" / held_out / f"copy of {copy.stem}.png")
     task = make_task(config, tmp_path)
     assert len(task.val) == 6
-    assert len(task.development) == 6, "the three copies are no development unknowns"
+    assert len(task.development) == 4, "of seven, without the three copies; six are asked for"

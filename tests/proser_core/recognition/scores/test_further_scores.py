@@ -121,6 +121,28 @@ def test_a_score_is_its_textbooks(name, seed, num_known):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)  # float32 means and an index of the twin's
 
 
+def test_of_an_odd_number_of_dimensions_the_smaller_half_is_the_space_of_vim():
+    fitted, images = table(1, 80, size=5), table(2, 5, size=5)
+    rows = zip(images.known.astype(float), images.embeddings.astype(float), strict=True)
+    expected = [vim(fitted, known, point) for known, point in rows]
+    found = FURTHER_SCORES["ViM"].fit(fitted, np.arange(80) % 4)(images)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["Mahalanobis", "relative-Mahalanobis"])
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_the_scale_of_the_embeddings_changes_no_mahalanobis_distance(name, scale):
+    (fitted, targets), images = training(), table(2, 9)
+    of_scale = [replace(each, embeddings=each.embeddings.astype(float) * scale) for each in (fitted, images)]
+    expected = FURTHER_SCORES[name].fit(fitted, targets)(images)
+    np.testing.assert_allclose(FURTHER_SCORES[name].fit(of_scale[0], targets)(of_scale[1]), expected, rtol=1e-6)
+
+
+def test_one_validation_image_has_no_spread_to_divide_by():
+    score = FURTHER_SCORES["MaxLogit+cosine"].fit(table(1, 1), np.zeros(0, int))
+    assert (score.logit_scale, score.cosine_scale) == (1, 1)
+
+
 def standardised(seen: EmbeddingTable, mean: np.ndarray, std: np.ndarray) -> EmbeddingTable:
     """The table of a backbone whose embeddings the classifier sees as in `seen`, standardised by these."""
     weights = seen.weights / std

@@ -140,6 +140,12 @@ def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(capl
     assert np.isfinite(score(training)).all()
 
 
+def test_one_correct_image_is_the_mean_of_its_class_and_without_any_all_are():
+    known = np.array([[5, 0, 0], [4, 0, 0], [0, 6, 0], [7, 1, 0], [0, 9, 2], [0, 8, 0]], float)
+    means = OpenMax.fit(logits_of(known), np.array([0, 0, 1, 1, 2, 2])).means
+    np.testing.assert_allclose(means, [[4.5, 0, 0], [0, 6, 0], [0, 8.5, 1]])
+
+
 def test_two_correct_images_are_too_few_for_a_tail_even_at_two_distances():
     training, targets = training_of(1, 3)
     known = training.known.copy()

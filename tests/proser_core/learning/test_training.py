@@ -1,0 +1,45 @@
+"""What a recipe says of a training reaches that training, and no other one."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from small_tasks import NORMALISATION, SIZE, finetune_config, labelled, tiny_closed_set_net
+
+from proser_core.config import DataConfig, PretrainConfig, Recipe
+from proser_core.learning.training import train_network
+
+RECIPE = Recipe(
+    data=DataConfig(image_size=SIZE, padding=2, flip=True),
+    pretrain=PretrainConfig(epochs=1, batch_size=8),
+    finetune=finetune_config(epochs=1, objective="cross_entropy"),
+)
+
+
+def metrics(kind: str, **changed: dict[str, Any]) -> dict[str, float]:
+    """Of one epoch of cross-entropy, with fields of either block changed."""
+    blocks = {block: replace(getattr(RECIPE, block), **fields) for block, fields in changed.items()}
+    found: list[dict[str, float]] = []
+    net, images = tiny_closed_set_net(), labelled(40)
+    train_network(
+        kind,
+        net,
+        images,
+        NORMALISATION,
+        replace(RECIPE, **blocks),
+        bf16=False,
+        report=lambda epoch, metrics, state: found.append(metrics),
+    )
+    return found[0]
+
+
+@pytest.mark.parametrize(("kind", "other"), [("pretrain", "finetune"), ("finetune", "pretrain")])
+@pytest.mark.parametrize("fields", [{"flips": "alternating"}, {"rand_augment": 9}], ids=str)
+def test_images_are_augmented_as_the_trainings_own_block_says(kind: str, other: str, fields: dict[str, Any]) -> None:
+    assert metrics(kind, **{kind: fields}) != metrics(kind) == metrics(kind, **{other: fields})
+
+
+def test_the_pretraining_alone_smooths_its_labels() -> None:
+    smooth = {"label_smoothing": 0.3}
+    assert metrics("pretrain", pretrain=smooth) != metrics("pretrain")
+    assert metrics("finetune", pretrain=smooth) == metrics("finetune")
