@@ -19,10 +19,11 @@ def plan_table(
     table = TitledTable(title=title, show_header=False, box=None, title_style="bold")
     trials, missing = sum(plan.trials for plan in plans), sum(plan.missing for plan in plans)
     family = plans[0].recipe.data.split_family
-    splits = f"index {', '.join(str(plan.recipe.data.split_index) for plan in plans)}"
+    indices = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
     for name, text in first.items():
         table.add_row(f"  {name}", text)
-    table.add_row("  class splits", f"{len(plans)}, {splits} of {family}" if family else f"{len(plans)}, {splits}")
+    row, kind = ("class split", "index") if len(plans) == 1 else ("class splits", "indices")
+    table.add_row(f"  {row}", f"{kind} {indices} of {family}" if family else f"{kind} {indices}")
     table.add_row("  prepare", _done(len(plans), sum(not plan.prepared for plan in plans), "make"))
     table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
     table.add_row("  fine-tune", _done(trials, missing, "train"))
