@@ -94,6 +94,11 @@ def test_what_was_written_to_lately_stays(storage: Path) -> None:
     assert found(storage) == {OF_RAY: "left by Ray"}
 
 
+def test_where_all_was_written_to_lately_it_is_said(tmp_path: Path) -> None:
+    unfinished(tmp_path, HALF)
+    assert "1 folder written to within 7 days would go with --older-than 0" in carry_out(tmp_path)
+
+
 def test_nothing_goes_without_a_yes(storage: Path, theirs: str) -> None:
     assert "--yes deletes" in carry_out(storage, outdated=True)
     assert found(storage, outdated=True).keys() == {HALF, OF_RAY, theirs}
