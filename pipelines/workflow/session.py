@@ -209,9 +209,8 @@ def _say_runs(session: Session, run: ParentRun | None) -> None:
     """Not by `say`, which would take a parameter of the view's address for a secret; both addresses are without one."""
     uri = shown_uri()
     where = uri if run is None else run.link()
-    line = (
-        f"Runs: {where}" if uri.startswith("http") else f"Runs: type `proser ui`{f', then open {where}' if run else ''}"
-    )
+    here = "type `proser ui`" if run is None else f"type `proser ui`, then open {where}"
+    line = f"Runs: {where if uri.startswith('http') else here}"
     session.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 

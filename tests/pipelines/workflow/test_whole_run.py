@@ -98,7 +98,7 @@ class TestTheFirstRun:
         assert first.code == 0
         assert not first.failures
         assert first.ran == {"prepare", "pretrain", "sweep", "evaluate", "report"}
-        assert "models:/proser/1" in first.text
+        assert "Try it: proser serve models:/proser/1" in first.text
         assert "Selected on development data" in first.text
         assert "proser ui" in first.text
 

@@ -1,0 +1,67 @@
+"""Scores of validation images and development unknowns: their metrics, their images, and their file."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from compared_scores import CLASSES, KNOWN, scored
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from small_tasks import random_images, small_task
+
+from proser_core.recognition.scores import PlaceholderGap
+from proser_core.recognition.tables import LogitTable
+from proser_core.recognition.validation_scores import ValidationScores, fingerprint
+
+
+def test_its_metrics_are_those_of_scikit_learn() -> None:
+    held, bias = scored(1.0), -0.3
+    predictions = np.where(held.scores <= -bias, held.known_predictions, CLASSES)
+    known = held.targets < CLASSES
+    assert held.metrics(bias) == pytest.approx(
+        {
+            "macro_f1": f1_score(held.targets, predictions, average="macro"),
+            "auroc": roc_auc_score(~known, held.scores),
+            "closed_set_accuracy": accuracy_score(held.targets[known], held.known_predictions[known]),
+        }
+    )
+    assert held.known_rate(bias) == np.mean(held.scores[known] <= -bias)
+
+
+def test_a_p_value_is_the_share_of_known_images_that_score_as_high_with_the_image_among_them() -> None:
+    held = scored(1.0)
+    known = held.scores[held.targets < CLASSES]
+    images = np.array([known[7], known.min() - 1, known.max(), known.max() + 1])
+    as_high = [sum(each >= score for each in known) for score in images]
+    np.testing.assert_allclose(held.p_values(images), [(count + 1) / (KNOWN + 1) for count in as_high])
+
+
+def test_it_is_made_of_a_tasks_logits_and_survives_saving(tmp_path: Path) -> None:
+    task, generator = small_task(), np.random.default_rng(0)
+    logits = {
+        name: LogitTable(*generator.normal(size=(2, len(getattr(task, name)), 2)).astype(np.float32))
+        for name in ("val", "development", "test")
+    }
+    held = ValidationScores.of(logits, PlaceholderGap(), task)
+    assert held.is_known.tolist() == [True] * 6 + [False] * 6
+    np.testing.assert_array_equal(held.scores[6:], PlaceholderGap()(logits["development"]))
+    held.save(tmp_path / "scores.npz")
+    loaded = ValidationScores.load(tmp_path / "scores.npz")
+    for name in ("scores", "known_predictions", "targets", "images"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(held, name))
+    assert (loaded.num_known, loaded.fingerprint) == (2, held.fingerprint)
+
+
+def test_the_fingerprint_follows_images_targets_and_the_order_of_classes() -> None:
+    task = small_task()
+    changed = random_images(6, seed=2)
+    changed[3, 0, 0, 0] ^= 1
+    others = [
+        dataclasses.replace(task, class_names=("cat", "dog")),
+        dataclasses.replace(task, val=dataclasses.replace(task.val, images=changed)),
+        dataclasses.replace(task, val=dataclasses.replace(task.val, targets=1 - task.val.targets)),
+        dataclasses.replace(task, development=task.val),
+    ]
+    assert fingerprint(small_task()) == fingerprint(task)
+    assert fingerprint(dataclasses.replace(task, test=task.train)) == fingerprint(task)
+    assert len({fingerprint(each) for each in (task, *others)}) == 5
