@@ -23,10 +23,10 @@ def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None
     if path is None:
         return
     try:
-        if path.suffix not in endings or not path.parent.is_dir() or path.is_dir():
-            raise ConfigError(
-                f"{option} got {path}; need a file in a folder that exists, ending in {', '.join(endings)}"
-            )
+        if path.suffix not in endings or path.is_dir():
+            raise ConfigError(f"{option} got {path}; need a file that ends in {', '.join(endings)}")
+        if not path.parent.is_dir():
+            raise ConfigError(f"{option} got {path}, and there is no folder {path.parent}; make it, or give another")
         beside = temporary_path(path)  # where the file is written before it is renamed
         beside.touch()
         beside.unlink()

@@ -12,7 +12,11 @@ from proser_core.errors import ConfigError
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
-    tyro.conf.arg(help="Device that runs the network; auto is a GPU if torch finds one here, and cpu on a cluster."),
+    tyro.conf.arg(help="Device that runs the network; auto is a GPU if torch finds one here."),
+]
+ClusterDevice = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    tyro.conf.arg(help="Device that runs the network; auto is a GPU if torch finds one here, and cpu where Ray runs it."),
 ]
 Model = Annotated[
     tyro.conf.Positional[str],

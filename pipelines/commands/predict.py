@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import MAX_LISTED, Device, ImagePaths, Model, chosen_device, skipped_lines
+from pipelines.commands.model_options import MAX_LISTED, ClusterDevice, ImagePaths, Model, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import PICTURES, check_output
@@ -40,7 +40,7 @@ class PredictRequest:
     """Output file, one row per image (.parquet, .csv or .jsonl). Without it only a summary is printed."""
     contact_sheet: Path | None = None
     """Picture (.png, .pdf, .svg, .jpg) of the 40 most unknown images, with what each was called."""
-    device: Device = "auto"
+    device: ClusterDevice = "auto"
     address: str = ""
     """Ray cluster whose machines share the work, `auto` or host:port. All of them must see the paths."""
     workers: int = 0

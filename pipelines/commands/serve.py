@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Console
 
 from pipelines.cluster.session import check_room, join
-from pipelines.commands.model_options import Device, Model, chosen_device
+from pipelines.commands.model_options import ClusterDevice, Model, chosen_device
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.ports import check_port, check_port_number
@@ -52,7 +52,7 @@ class ServeRequest:
     replicas: str = "1"
     """1 serves in this process. With 2 or more, Ray Serve starts that many processes, each with one CPU, or one GPU
     with --device cuda; 1-4 lets their number follow the load."""
-    device: Device = "auto"
+    device: ClusterDevice = "auto"
     address: str = ""
     """Ray cluster to serve on, `auto` or host:port; empty serves on this machine."""
     limits: Annotated[Limits, UNNAMED] = field(default_factory=Limits)

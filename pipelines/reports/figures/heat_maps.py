@@ -13,7 +13,7 @@ from pipelines.reports.spaces import Space, lead_of
 from pipelines.reports.sweep_table import Point, controls_of, number
 
 SPREAD = "±: standard deviation"
-CAPTION = "Framed: selected on development data. Each panel has its own colours."
+CAPTION = "Framed: selected on development data."
 PAPER = "Dashed: best in the paper."
 WRITTEN = 8  # characters of a title that fit beside a row
 EDGE = [withStroke(linewidth=3, foreground="black")]  # a white line is seen on every colour

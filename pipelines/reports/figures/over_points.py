@@ -33,6 +33,7 @@ PANELS: dict[str, tuple[Panel, Size, str, str]] = {  # what draws a panel, its s
     "dots": (dots.panel, dots.size, dots.SPREAD, dots.CAPTION),
 }
 COLUMNS = 2
+OWN_COLOURS = "Each panel has its own colours."
 
 
 def over_points(space: Space, metrics: list[str]) -> Figure:
@@ -51,7 +52,8 @@ def over_points(space: Space, metrics: list[str]) -> Figure:
         if which == "dots" and position % columns:
             axes.tick_params(labelleft=False)
     legend_beside(figure)
-    title_and_caption(figure, space, space.points, spread, marks, _paper(space, which, metrics))
+    colours = OWN_COLOURS if which == "heat_map" and len(metrics) > 1 else ""
+    title_and_caption(figure, space, space.points, spread, marks, colours, _paper(space, which, metrics))
     return figure
 
 

@@ -103,7 +103,7 @@ def test_groups_are_made_as_a_run_makes_them(tmp_path: Path, proser: Proser) -> 
         (["nowhere"], "nowhere is no folder; need a folder of images for each class"),
         (["own", "--data.group-by", "("], "data.group_by is"),
         (["own", "--data.group-by", "session"], "is found in no name"),
-        (["own", "-o", "page.pdf"], "need a file in a folder that exists, ending in .html"),
+        (["own", "-o", "page.pdf"], "need a file that ends in .html"),
         (["own", "--model", "nowhere"], "nowhere"),
     ],
 )

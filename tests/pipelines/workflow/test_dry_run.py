@@ -50,6 +50,7 @@ def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
     elastic = replace(recipe, cluster=replace(recipe.cluster, num_workers=2, min_workers=1))
     code, text = planned(elastic, None, tmp_path)
     assert code == 0
+    assert re.search(r"class split +index 0", text)
     assert re.search(r"a fine-tune +2 workers of 1 CPU", text)
     assert re.search(r"pretrain +1 to train", text)
     assert re.search(r"fine-tune +\d+ to train", text)
