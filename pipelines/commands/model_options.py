@@ -16,7 +16,7 @@ Device = Annotated[
 ]
 ClusterDevice = Annotated[
     Literal["auto", "cpu", "cuda"],
-    tyro.conf.arg(help="Device that runs the network; auto is a GPU if torch finds one here, and cpu where Ray runs it."),
+    tyro.conf.arg(help="Device that runs the network; auto is a GPU if torch finds one here, cpu where Ray runs it."),
 ]
 Model = Annotated[
     tyro.conf.Positional[str],

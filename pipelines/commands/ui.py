@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pipelines.commands.parsing import parse
 from pipelines.ports import check_listens, check_port
-from pipelines.tracking.server import UI_PORT, connect, experiment_id, shown_uri, tracking_uri
+from pipelines.tracking.server import UI_PORT, connect, experiment_id, shown_uri, sqlite_file, tracking_uri
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ def main(arguments: list[str]) -> int:
     check_port(request.port)
     from pipelines.tracking.views import newest_view, runs_link  # loads mlflow: not for --help
 
+    file = sqlite_file(uri)
+    if file is not None and not file.exists():
+        print(f"no runs yet: {file} is new. For those of another folder give the command there")
     client = connect(creates=True)
     experiment = experiment_id(client)
     address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))

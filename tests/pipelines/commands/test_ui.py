@@ -16,13 +16,18 @@ from pipelines.tracking.runs import ParentRun
 from proser_core.config import FinetuneConfig
 
 
-def test_a_server_that_ends_by_itself_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_ends_by_itself_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
     killed = tmp_path / "killed"
     killed.write_text("#!/bin/sh\nkill -9 $$\n")
     killed.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(killed))
     assert ui.main(["--port", str(free_ports(1)[0])]) == 1
+    assert f"no runs yet: {tmp_path / 'mlflow.db'} is new" in capsys.readouterr().out
+    assert ui.main(["--port", str(free_ports(1)[0])]) == 1
+    assert "no runs yet" not in capsys.readouterr().out
 
 
 @pytest.mark.slow
