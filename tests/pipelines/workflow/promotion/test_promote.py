@@ -13,6 +13,7 @@ from pipelines.tracking.models import load
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "logged_once")
@@ -72,6 +73,7 @@ def test_a_decision_is_a_run_with_a_report_its_intervals_and_a_figure(
     metrics = run.data.metrics
     assert metrics["candidate/macro_f1"] == pytest.approx(classifier.results["dev/macro_f1"])
     assert metrics["champion/auroc"] == pytest.approx(bad.results["dev/auroc"])
+    assert metrics["champion/macro_f1"] == pytest.approx(bad.results["dev/macro_f1"]), "at its own bias"
     assert metrics["difference/macro_f1_low"] <= metrics["difference/macro_f1"] <= metrics["difference/macro_f1_high"]
     note = run.data.tags[decisions.NOTE]
     assert "Test metrics, which decide nothing" in note
@@ -82,8 +84,9 @@ def test_test_figures_decide_nothing(registry: Registry, classifier: OpenSetClas
     registry.add(classifier)
     worse = {name: 0.0 if name.startswith("test/") else value for name, value in classifier.results.items()}
     registry.add(replace(classifier, results=worse))
-    assert promoted(registry, tolerance=0.1)[0] == 0
+    assert promoted(registry, tolerance=0.1, force=True)[0] == 0
     assert registry.champion == "2"
+    assert [run.data.tags[decisions.KIND] for run in registry.decided()] == [decisions.PROMOTED], "no force was needed"
 
 
 def test_a_candidate_that_lets_too_few_known_images_through_is_refused(
@@ -134,12 +137,36 @@ def test_versions_that_see_the_same_photos_at_other_sizes_are_compared(
 def test_where_photos_were_added_those_of_both_are_compared(registry: Registry, classifier: OpenSetClassifier) -> None:
     registry.add(of_photos(classifier, 0, "before"))
     registry.add(of_photos(classifier, 2, "after"))
-    code, text = promoted(registry)
+    code, text = promoted(registry, tolerance=0.03)
     assert code == 0
+    assert "3 points may be lost" in text
     assert "classes that both know" in text
     registry.add(of_photos(classifier, 20, "others"))
     with pytest.raises(TrackingError, match="fewer than 20 validation images in common"):
         promoted(registry)
+
+
+def test_the_same_photos_under_another_name_of_their_class_are_those_of_another_class(
+    registry: Registry, classifier: OpenSetClassifier
+) -> None:
+    photos, names = of_photos(classifier, 0, "before"), classifier.class_names
+    registry.add(photos)
+    registry.add(replace(photos, class_names=("renamed", *names[1:])))
+    code, text = promoted(registry, tolerance=0.1)
+    assert code == 1
+    assert f"objection: the class {names[0]} would no longer be known" in text
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_proxies_are_compared_where_they_held_out_the_same_classes(
+    registry: Registry, classifier: OpenSetClassifier, same: bool
+) -> None:
+    held_out = classifier.validation_scores
+    assert held_out is not None
+    for seed, scores in enumerate((held_out, held_out if same else replace(held_out, fingerprint="others"))):
+        proxy = Proxy(scores, classifier.calibration.bias, classifier.results, ("one",), ("other",))
+        registry.add(replace(classifier, proxy=proxy, recipe={**classifier.recipe, "seed": seed}))
+    assert ("of the proxies" in promoted(registry, tolerance=0.1)[1]) == same
 
 
 def test_without_a_champion_the_candidate_becomes_it(registry: Registry, classifier: OpenSetClassifier) -> None:
@@ -162,6 +189,10 @@ def test_another_alias_has_champions_of_its_own(registry: Registry, classifier: 
     registry.add(classifier)
     assert promoted(registry, alias="prod-eu_1")[0] == 0
     assert registry.client.get_model_version_by_alias(registry.name, "prod-eu_1").version in (1, "1")
+    registry.add(replace(classifier, recipe={**classifier.recipe, "seed": 7}))
+    assert promoted(registry, tolerance=0.1)[0] == 0
+    text = promoted(registry, alias="prod-eu_1", tolerance=0.1)[1]
+    assert f"is the prod-eu_1 now, instead of {registry.name} version 1" in text
 
 
 @pytest.mark.parametrize(
@@ -169,6 +200,7 @@ def test_another_alias_has_champions_of_its_own(registry: Registry, classifier: 
     [
         ({"ensemble": 0, "best_of": "a"}, r"--ensemble got 0; need a number of trials from 1 to 10"),
         ({"ensemble": 11, "best_of": "a"}, r"--ensemble got 11; need a number of trials from 1 to 10"),
+        ({"best_of": "a", "version": "1"}, r"--version and --best-of name two candidates"),
         ({"ensemble": 2}, r"--ensemble 2 is about the trials of a sweep; name the sweep with --best-of"),
         ({"split_index": 0}, r"--split-index 0 is about the trials of a sweep; name the sweep with --best-of"),
         ({"storage": Path("a")}, r"--storage a is about the trials of a sweep; name the sweep with --best-of"),
@@ -181,6 +213,7 @@ def test_an_ensemble_of_too_many_and_options_of_a_sweep_without_one_are_refused(
         promoted(registry, **request_)
 
 
-def test_a_tolerance_that_is_no_fraction_is_refused(registry: Registry) -> None:
-    with pytest.raises(ConfigError, match=r"--tolerance got 2; need a fraction"):
-        promoted(registry, tolerance=2)
+@pytest.mark.parametrize("tolerance", [2, 1, -0.02])
+def test_a_tolerance_that_is_no_fraction_is_refused(registry: Registry, tolerance: float) -> None:
+    with pytest.raises(ConfigError, match=f"--tolerance got {tolerance}; need a fraction"):
+        promoted(registry, tolerance=tolerance)

@@ -1,9 +1,12 @@
 """Rollback on a real registry: the champion before, however often it changed."""
 
+from pathlib import Path
+
 import pytest
 from registered_models import NO_DECISION, Registry, promoted, rolled_back
 
 from pipelines.tracking import decisions
+from pipelines.tracking.models import load
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -35,6 +38,28 @@ def test_after_the_champion_was_deleted_the_one_before_is_champion_again(three: 
         promoted(three, version=version, force=True)
     three.client.delete_model_version(three.name, "3")
     assert rolled_back(three) == "2"
+    assert rolled_back(three) == "1"
+
+
+def test_a_version_that_was_refused_was_never_the_champion(three: Registry) -> None:
+    for version in ("2", "3"):
+        promoted(three, version=version, force=True)
+    assert promoted(three, version="1")[0] == 1
+    three.client.delete_model_version(three.name, "3")
+    assert rolled_back(three) == "2"
+
+
+def test_what_was_decided_of_another_alias_or_model_leads_nowhere(three: Registry, tmp_path: Path) -> None:
+    promoted(three, version="2")
+    for version in ("3", "2"):
+        promoted(three, version=version, alias="prod", force=True)
+    assert rolled_back(three) == "1"
+    promoted(three, version="2")
+    other = Registry(tmp_path, f"{three.name}-other")
+    for number in ("1", "2", "3"):
+        other.add(load(f"models:/{three.name}/{number}").classifier)
+    for version in ("3", "2"):
+        promoted(other, version=version, force=True)
     assert rolled_back(three) == "1"
 
 
