@@ -1,6 +1,7 @@
 """All scores of a model on a user's labelled images."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,21 +9,22 @@ import numpy as np
 import pytest
 from PIL import Image
 from pipeline_runs import printed
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import f1_score, roc_auc_score
 from small_tasks import make_classifier
 
 from pipelines.commands.evaluate import EvaluateRequest, evaluate
-from pipelines.inference.labelled_folder import FolderLogits
+from pipelines.inference.labelled_folder import FolderLogits, folder_logits
 from pipelines.inference.score_comparison import compare_scores
 from proser_core.data.readers import digits
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.recognition.embedding_table import compute_embedding_table, index_rows, task_embeddings
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.score_choice import fitted
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, ScoreFunction
 from proser_core.recognition.scores.reconstruction import SmallestError
 from proser_core.recognition.scores.unknown_class import FinishedScore
-from proser_core.recognition.tables import FittingData, LogitTable
+from proser_core.recognition.tables import FittingData, LogitTable, select
 from proser_core.recognition.trained_classifier import OwnArchitecture
 from proser_core.store.store import Artefact
 
@@ -78,6 +80,21 @@ def test_a_model_that_keeps_none_says_which_scores_are_missing(
     assert "scores that read training images are missing" in text
     printed(evaluate, replace(request, scores=False))
     assert "scores" not in json.loads((tmp_path / "out.json").read_text())
+
+
+def test_every_score_is_fitted_and_calibrated_on_the_known_images_alone_at_the_models_rate(
+    classifier: OpenSetClassifier, labelled: Path
+) -> None:
+    scored, names = folder_logits(classifier, labelled, "cpu", embeddings=True), classifier.class_names
+    model = replace(classifier, calibration=replace(classifier.calibration, target_rate=0.8))
+    found, truth = compare_scores(model, scored).metrics, scored.targets(names)
+    known = np.flatnonzero(truth < len(names))
+    fitting = {"val": select(scored.logits, known)}
+    for name in ("MSP", "MaxLogit+cosine"):
+        values = fitted({**SCORES, **FURTHER_SCORES}[name], fitting, truth[:0])(scored.logits)
+        largest = np.sort(values[known])[math.ceil(0.8 * len(known) - 1e-9) - 1]
+        called = np.where(values <= largest, scored.logits.known_predictions(), len(names))
+        assert found[name]["macro_f1"] == pytest.approx(f1_score(truth, called, average="macro"))
 
 
 @pytest.mark.parametrize("own", [SmallestError(), FinishedScore(), MaxLogit()], ids=lambda score: score.name)

@@ -62,6 +62,11 @@ def test_of_thresholds_that_cost_the_same_but_for_rounding_the_largest_share_is_
     assert rates.cheapest(0.1, 9.0) == 1.0
 
 
+def test_the_table_says_what_is_kept_and_then_what_is_found() -> None:
+    rates = rates_of([float(number) for number in range(20)], [5.0, 30.0])
+    assert "| 95 | 95.0 | 50.0 |" in rates.lines()
+
+
 def test_a_rate_is_reached_in_spite_of_its_rounding() -> None:
     rates = rates_of([float(number) for number in range(10)], [20.0])
     assert rates.kept_at(0.1 + 0.2) == 0.3

@@ -1,7 +1,9 @@
 """A model calibrated anew on images of a user's own: the version that it becomes, and what is refused."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.calibration import calibrate as fit_bias
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.titles import METRICS
 
 pytestmark = pytest.mark.usefixtures("empty_programs")
 
@@ -45,6 +48,9 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
     figures = {name: float(made.version.tags[name]) for name in ("dev/auroc", "val/known_rate")}
     assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-3)
     assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
+    run_id = registry.client.get_model_version("own", made.version.number).run_id
+    measured = registry.client.get_run(run_id).data.metrics
+    assert not any(name.startswith("test/") for name in measured), "test images were measured with another bias"
 
 
 def test_without_a_name_a_model_is_the_only_one_or_the_default_one(registry: Registry) -> None:
@@ -84,7 +90,7 @@ def test_it_can_be_compared_with_the_model_that_it_was_made_of(registry: Registr
     assert code == 0
     assert "AUROC" in text
     assert "+0.0 to +0.0" in text, "the order of the scores is the same"
-    assert "test/known_rate" not in text, "it was measured with another bias"
+    assert METRICS["known_accuracy"] not in text, "it was measured with another bias"
 
 
 @pytest.mark.parametrize(("rate", "needed"), [(0.95, 20), (0.9, 10), (0.93, 15), (0.97, 34), (0.7, 4)])
@@ -111,11 +117,32 @@ def test_it_takes_the_rate_at_which_errors_cost_least(
     assert load("models:/own@candidate").classifier.calibration.target_rate > made.calibration.target_rate
 
 
+def test_where_it_is_cheapest_to_keep_all_known_images_one_is_called_unknown(
+    registry: Registry, classifier: OpenSetClassifier, known: Path
+) -> None:
+    """A bias that calls none of them unknown could be any."""
+    assert classifier.known_rates is not None
+    assert classifier.known_rates.cheapest(1e-6) == 1
+    printed(calibrate, CalibrateRequest("models:/own/1", known, unknown_share=1e-6))
+    made = load("models:/own@candidate").classifier.calibration
+    assert made.known_rate == 1 - 1 / made.num_images
+
+
+def test_the_cheapest_rate_of_a_model_that_saw_no_unknown_image_is_not_guessed(
+    registry: Registry, classifier: OpenSetClassifier, known: Path
+) -> None:
+    number = registry.add(replace(classifier, validation_scores=None)).version
+    with pytest.raises(DataError, match="was trained without unknown images to measure with"):
+        printed(calibrate, CalibrateRequest(f"models:/own/{number}", known, unknown_share=0.1))
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
         ({"unknown_share": 1.5}, "--unknown-share got 1.5; need a fraction"),
+        ({"target_rate": 0.0}, "--target-rate got 0; need a fraction"),
         ({"unknown_share": 0.1, "cost": -1.0}, "--cost got -1; need a positive number"),
+        ({"unknown_share": 0.1, "cost": math.inf}, "--cost got inf; need a positive number"),
         ({"unknown_share": 0.1, "target_rate": 0.9}, "are both given"),
         ({"cost": 3.0}, "--unknown-share, which is missing"),
     ],

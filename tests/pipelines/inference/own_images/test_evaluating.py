@@ -51,7 +51,8 @@ class TestEvaluating:
     ) -> None:
         code, text = printed(evaluate, EvaluateRequest("models:/own/1", labelled, tmp_path / "out.json"))
         assert code == 0
-        got = json.loads((tmp_path / "out.json").read_text())["metrics"]
+        written = json.loads((tmp_path / "out.json").read_text())
+        got = written["metrics"]
         images = digits.read("test", 8)
         names = [images.class_names[label] for label in images.labels]
         predictions = classifier.predict(images.images)
@@ -63,6 +64,10 @@ class TestEvaluating:
         assert got["aupr"] == pytest.approx(average_precision_score(~known, predictions.unknown_scores), abs=1e-6)
         assert got["known_accuracy"] == pytest.approx(right[known].mean())
         assert got["unknown_found"] == pytest.approx(right[~known].mean())
+        for folder, each in written["classes"].items():
+            mine = np.array(names) == folder
+            stays_known = np.array(predictions.labels)[mine] != "unknown"
+            assert (each["stays_known"], each["right"]) == pytest.approx((stays_known.mean(), right[mine].mean()))
         strangers = sorted(set(images.class_names) - set(classifier.class_names))
         assert f"counted as unknown: {', '.join(strangers)}" in text
 
