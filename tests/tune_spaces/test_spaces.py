@@ -9,7 +9,7 @@ import pytest
 
 import tune_spaces
 from pipelines.recipes import cifar100_cpu, digits
-from pipelines.workflow.training import apply_point, finetunes_of, points_of
+from pipelines.workflow.training import apply_point, finetunes_of, points_of, stoppable_points
 from proser_core.errors import ConfigError
 from proser_core.jobs.trials import control_of, plan_trials
 from proser_core.store.store import Artefact, Store
@@ -22,6 +22,11 @@ def test_trade_off_is_the_grid_of_25_points_of_the_paper() -> None:
     assert len(points) == 25
     assert set(points) == set(product(weights, weights))
     assert (1.0, 0.1) in points
+
+
+def test_the_points_for_own_images_are_both_placeholders_without_and_with_their_weights() -> None:
+    points = [(point["finetune"]["beta"], point["finetune"]["gamma"]) for point in expand("own_images")]
+    assert points == [(beta, gamma) for gamma in (0.0, 0.1, 1.0) for beta in (0.0, 1.0)]
 
 
 @pytest.mark.parametrize("name", space_names())
@@ -93,6 +98,11 @@ class TestDraws:
     def test_equal_seeds_give_equal_points_and_more_of_them_the_same_ones_first(self) -> None:
         assert sample("continuous", 3, seed=1) == sample("continuous", 5, seed=1)[:3]
         assert sample("continuous", 3, seed=1) != sample("continuous", 3, seed=2)
+
+    def test_a_recipe_draws_by_its_seed(self) -> None:
+        one, again, other = (points_of(replace(digits(), seed=seed), "continuous", 2) for seed in (0, 0, 1))
+        assert one == again
+        assert not {*one} & {*other}
 
     def test_fields_are_drawn_apart_from_each_other_and_fill_their_ranges(self) -> None:
         points = [point["finetune"] for point in sample("continuous", 300, seed=0)]
@@ -173,6 +183,12 @@ def test_the_recipes_own_point_is_tried_beside_the_grid_and_equal_points_once(tm
 
     assert count(0.1) == 26
     assert count(0.2) == 27
+
+
+def test_points_that_the_recipe_or_another_space_has_too_are_never_stopped_early() -> None:
+    recipe = digits()
+    own, one, shared = (replace(recipe.finetune, gamma=gamma) for gamma in (recipe.finetune.gamma, 7.0, 8.0))
+    assert stoppable_points(recipe, {"compared": [own, one, shared], "whole": [shared]}, ["compared"]) == [one]
 
 
 def test_a_new_file_is_a_new_space(spaces: Path) -> None:

@@ -1,5 +1,6 @@
 """Stages as functions of values: small trainings of digits evaluated and reported without Ray, cluster or MLflow."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -58,6 +59,28 @@ def test_rows_say_what_became_of_each_trial(trained: Trained, tmp_path: Path) ->
     assert failures_of(trained.rows) == [f"{trained.rows[-1]['name']}: nothing was said"]
     write_rows(trained.rows, tmp_path)
     assert read_rows(Artefact(tmp_path, "")) == trained.rows
+
+
+def test_a_trial_that_a_search_stopped_is_no_failure_and_shows_its_score_of_that_moment(
+    trained: Trained, tmp_path: Path
+) -> None:
+    point = replace(trained.split.recipe.finetune, beta=4.0)
+    (trial,) = trained.split.trials([point], Store(tmp_path))
+    stopped = TrialRows({0: trained.split.task}, {}, [point], str).row
+    assert (stopped(trial)["status"], stopped(trial)["reason"]) == ("stopped", "not started in time")
+    trial.folder.mkdir(parents=True)
+    (trial.folder / spec.EPOCHS).write_text("{}\n{}\n")
+    score = {"epochs": 1, spec.SELECTION_METRIC: 0.5}
+    for epochs, metrics in ((1, {}), (2, {spec.SELECTION_METRIC: 0.5})):
+        (trial.folder / spec.DEVELOPMENT_SCORES).write_text(json.dumps({**score, "epochs": epochs}))
+        assert stopped(trial)["metrics"] == metrics
+    assert failures_of([stopped(trial)]) == []
+
+
+def test_the_reason_of_a_failure_has_no_secret(trained: Trained, tmp_path: Path) -> None:
+    (trial,) = trained.split.trials([replace(trained.split.recipe.finetune, beta=4.0)], Store(tmp_path))
+    rows = TrialRows({0: trained.split.task}, {}, (), lambda: "postgresql://me:hush@there/db is away")
+    assert "hush" not in rows.row(trial)["reason"]
 
 
 def test_an_evaluation_holds_every_control_and_the_selected_trial_as_a_classifier(
