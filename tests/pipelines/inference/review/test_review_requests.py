@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,9 @@ from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
 from pipelines.inference.review_files import write_review
 from pipelines.inference.review_names import IMAGES, PAGE
 from pipelines.inference.unknown_groups import Reviewed
+from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, StorageError
+from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
@@ -35,6 +38,22 @@ def test_a_smaller_known_rate_shows_more(classifier: OpenSetClassifier, photos: 
         printed(review, ReviewRequest(str(tmp_path / "model"), (str(photos),), out, rate))
         counts.append(len(table(out / IMAGES)))
     assert counts[0] < counts[1] < counts[2]
+    assert classifier.validation_scores is not None
+    at_rate = replace(classifier, calibration=calibrate(classifier.validation_scores.known_scores, 0.5))
+    unknown = at_rate.predict(digits.read("test", 8).images[:200]).labels.count("unknown")
+    assert counts[1] == pytest.approx(unknown, abs=1)  # batches of other sizes round otherwise
+
+
+def test_unknown_images_that_are_too_many_to_group_are_left_out_and_counted(
+    model: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, text = printed(review, ReviewRequest(str(model), (str(photos),), tmp_path / "all"))
+    monkeypatch.setattr("pipelines.inference.unknown_groups.MOST", 7)
+    monkeypatch.setattr("proser_core.data.readers.image_files.PIECE", 50)
+    _, fewer = printed(review, ReviewRequest(str(model), (str(photos),), tmp_path / "few"))
+    assert len(table(tmp_path / "few" / IMAGES)) == 7
+    count = len(table(tmp_path / "all" / IMAGES))
+    assert all(f"{count} of 200 images unknown" in each for each in (text, fewer))
 
 
 def test_without_a_group_the_page_says_so(model: Path, photos: Path, tmp_path: Path) -> None:

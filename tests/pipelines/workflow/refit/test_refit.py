@@ -15,9 +15,11 @@ from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.commands.run import run
 from pipelines.tracking.models import Model, load
 from pipelines.workflow.promotion import promote
+from pipelines.workflow.refit import proxy_of
 from pipelines.workflow.requests import PromoteRequest, RunRequest
 from proser_core.config import digest_of
 from proser_core.data.readers import digits
+from proser_core.data.splits.class_split import draw_split
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
 
@@ -43,8 +45,9 @@ class TestRun:
     def test_the_model_knows_every_class_and_the_proxy_fewer(self, model: Model) -> None:
         assert model.classifier.class_names == NAMES
         proxy = model.classifier.proxy
-        held_out = (*proxy.chose, *proxy.reported)
-        assert len(held_out) == len({*held_out} & {*NAMES}) == 2
+        split = draw_split(proxy_of(own_recipe(), np.full(6, 60)).data, 6)
+        drawn = ([NAMES[number] for number in numbers] for numbers in (split.development, split.unknown))
+        assert [[*proxy.chose], [*proxy.reported]] == [*drawn]
         assert proxy.validation_scores.num_known == 4
         assert {"dev/macro_f1", "dev/auroc", "test/unknown_1/auroc"} <= set(proxy.results)
         assert not any("unknown" in name or name == "dev/macro_f1" for name in model.classifier.results)
