@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,11 +19,13 @@ from rich.console import Console
 from served_models import environment_of
 
 from pipelines.serving.access import Access
+from pipelines.serving.application import Routes
 from pipelines.serving.batching import MAX_FAILURES, WORK_TIMEOUT_S, Batcher, RequestImages
 from pipelines.serving.limits import Limits
+from pipelines.serving.metrics import Metrics
 from pipelines.serving.monitor import POLL_INTERVAL_S, SILENCE_TIMEOUT_S, ReplicaMonitor
 from pipelines.serving.ray_server import Replica, deployment_of
-from pipelines.serving.recogniser import Options
+from pipelines.serving.recogniser import Options, Recogniser
 from pipelines.serving.served_model import ServedModel
 from pipelines.tracking.models import Model
 from proser_core.errors import TrackingError
@@ -60,6 +63,27 @@ class TestServedModel:
         assert not served.poll()
         assert "no alias 'champion'" in served.problem
         assert served.current.number == "1"
+
+    def test_a_health_check_tells_a_problem_without_its_details(self, registry: Registry) -> None:
+        access = Access(("127.0.0.1",))
+        recogniser = Recogniser(Options("models:/held@champion", "", "cpu", Limits(), 256, 0, access))
+        registry.client.delete_registered_model_alias("held", "champion")
+        recogniser.model.poll()
+        problem = json.loads(bytes(asyncio.run(Routes(recogniser).health()).body))["problem"]
+        assert problem == "the registry does not answer, or the alias is gone"
+
+    def test_a_model_that_was_deleted_and_made_anew_is_another_version_with_its_own_expected_scores(
+        self, registry: Registry, classifier: OpenSetClassifier
+    ) -> None:
+        metrics = Metrics()
+        served = ServedModel("models:/held@champion", "cpu", metrics.serves)
+        registry.client.delete_registered_model("held")
+        registry.add(replace(classifier, calibration=replace(classifier.calibration, bias=0.5)))
+        assert (served.poll(), served.current.number, served.current.classifier.calibration.bias) == (True, "1", 0.5)
+        (expected,) = (each for each in metrics.collect() if each.name == "proser_validation_unknown_score")
+        (count,) = (sample.value for sample in expected.samples if sample.name.endswith("_count"))
+        assert classifier.validation_scores is not None
+        assert count == len(classifier.validation_scores.known_scores)
 
     def test_only_an_alias_moves(self, registry: Registry, classifier: OpenSetClassifier, tmp_path: Path) -> None:
         classifier.save(tmp_path / "folder")

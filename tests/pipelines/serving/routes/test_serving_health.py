@@ -164,8 +164,9 @@ class TestMetrics:
         assert values["proser_images_total", "decision=known", "version="] == 16 - unknown
         assert values["proser_unknown_score_bucket", "le=0.0", "version="] == 16 - unknown
         assert classifier.validation_scores is not None
-        known = classifier.validation_scores.is_known.sum()
-        assert values["proser_validation_unknown_score_count", "version="] == known
+        known = classifier.validation_scores.known_scores + classifier.calibration.bias
+        assert values["proser_validation_unknown_score_count", "version="] == len(known)
+        assert values["proser_validation_unknown_score_bucket", "le=0.0", "version="] == (known <= 0).sum()
 
     def test_a_client_that_leaves_before_its_body_is_sent_is_no_fault_of_the_server(
         self, start: Start, caplog: pytest.LogCaptureFixture
