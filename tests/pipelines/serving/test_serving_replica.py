@@ -1,10 +1,8 @@
-"""Inside `proser serve`: the version that an alias moves to, batches of what waits, and the monitor of replicas."""
+"""Inside a replica of `proser serve`: its cores, and batches of the requests that wait."""
 
 import asyncio
-import io
-import json
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,85 +12,14 @@ import pytest
 import torch
 from ray import serve
 from ray.serve.deployment import deployment_to_schema
-from registered_models import Registry
-from rich.console import Console
-from served_models import environment_of
 
 from pipelines.serving.access import Access
-from pipelines.serving.application import Routes
 from pipelines.serving.batching import MAX_FAILURES, WORK_TIMEOUT_S, Batcher, RequestImages
 from pipelines.serving.limits import Limits
-from pipelines.serving.metrics import Metrics
-from pipelines.serving.monitor import POLL_INTERVAL_S, SILENCE_TIMEOUT_S, ReplicaMonitor
 from pipelines.serving.ray_server import Replica, deployment_of
-from pipelines.serving.recogniser import Options, Recogniser
-from pipelines.serving.served_model import ServedModel
+from pipelines.serving.recogniser import Options
 from pipelines.tracking.models import Model
-from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
-
-pytestmark = pytest.mark.usefixtures("empty_programs")
-
-
-class TestServedModel:
-    @pytest.fixture
-    def registry(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classifier: OpenSetClassifier) -> Registry:
-        environment_of(classifier, tmp_path, "held", monkeypatch)
-        return Registry(tmp_path, "held")
-
-    def test_a_version_that_cannot_be_loaded_leaves_the_old_one(
-        self, registry: Registry, classifier: OpenSetClassifier
-    ) -> None:
-        served = ServedModel("models:/held@champion", "cpu")
-        assert (served.current.number, served.poll(), served.problem) == ("1", False, "")
-        spoiled = registry.add(replace(classifier, calibration=replace(classifier.calibration, bias=0.5)))
-        cards = [card for card in registry.folder.rglob("classifier.json") if '"bias": 0.5' in card.read_text()]
-        for card in cards:
-            card.write_text(card.read_text().replace('"bias": 0.5', '"bias": 0.25'))
-        registry.client.set_registered_model_alias("held", "champion", spoiled.version)
-        assert not served.poll()
-        assert "was changed after it was saved" in served.problem
-        assert served.brief == "version 2 cannot be loaded"
-        assert served.current.number == "1"
-        registry.client.set_registered_model_alias("held", "champion", "1")
-        assert (served.poll(), served.problem) == (False, "")
-
-    def test_an_alias_that_is_gone_is_a_problem_and_no_end(self, registry: Registry) -> None:
-        served = ServedModel("models:/held@champion", "cpu")
-        registry.client.delete_registered_model_alias("held", "champion")
-        assert not served.poll()
-        assert "no alias 'champion'" in served.problem
-        assert served.current.number == "1"
-
-    def test_a_health_check_tells_a_problem_without_its_details(self, registry: Registry) -> None:
-        access = Access(("127.0.0.1",))
-        recogniser = Recogniser(Options("models:/held@champion", "", "cpu", Limits(), 256, 0, access))
-        registry.client.delete_registered_model_alias("held", "champion")
-        recogniser.model.poll()
-        problem = json.loads(bytes(asyncio.run(Routes(recogniser).health()).body))["problem"]
-        assert problem == "the registry does not answer, or the alias is gone"
-
-    def test_a_model_that_was_deleted_and_made_anew_is_another_version_with_its_own_expected_scores(
-        self, registry: Registry, classifier: OpenSetClassifier
-    ) -> None:
-        metrics = Metrics()
-        served = ServedModel("models:/held@champion", "cpu", metrics.serves)
-        registry.client.delete_registered_model("held")
-        registry.add(replace(classifier, calibration=replace(classifier.calibration, bias=0.5)))
-        assert (served.poll(), served.current.number, served.current.classifier.calibration.bias) == (True, "1", 0.5)
-        (expected,) = (each for each in metrics.collect() if each.name == "proser_validation_unknown_score")
-        (count,) = (sample.value for sample in expected.samples if sample.name.endswith("_count"))
-        assert classifier.validation_scores is not None
-        assert count == len(classifier.validation_scores.known_scores)
-
-    def test_only_an_alias_moves(self, registry: Registry, classifier: OpenSetClassifier, tmp_path: Path) -> None:
-        classifier.save(tmp_path / "folder")
-        uris = ("models:/held@champion", "models:/held/1", str(tmp_path / "folder"))
-        assert [ServedModel(uri, "cpu").has_alias for uri in uris] == [True, False, False]
-
-    def test_no_model_to_begin_with_is_refused(self, registry: Registry) -> None:
-        with pytest.raises(TrackingError, match="no version '7'"):
-            ServedModel("models:/held/7", "cpu")
 
 
 def test_a_replica_of_ray_serve_keeps_to_its_share_of_the_cores(
@@ -262,78 +189,3 @@ class TestBatcher:
             batcher.check()
 
         asyncio.run(ask())
-
-
-class TestReplicaMonitor:
-    """With replicas that answer as a test says."""
-
-    def monitored(
-        self,
-        *states: dict[str, str] | Exception,
-        several: bool = False,
-        status: Any = None,
-        lasts: float = POLL_INTERVAL_S,
-    ) -> tuple[ReplicaMonitor, str]:
-        """After one poll per state; a poll lasts as many seconds, by the monitor's clock."""
-        out, now = io.StringIO(), 0.0
-        console, status = Console(file=out, width=120), status or (lambda: "RUNNING")
-        answers = iter(states)
-
-        def ask(seconds: float) -> dict[str, str]:
-            answer = next(answers)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        monitor = ReplicaMonitor(ask, "m version 1", several, console, status, lambda: now)
-        for _ in states:
-            monitor.poll()
-            now += lasts
-        return monitor, out.getvalue()
-
-    def of(self, version: int, problem: str = "", replica: str = "a") -> dict[str, str]:
-        return {"model": f"m version {version}", "problem": problem, "replica": replica}
-
-    def test_a_new_version_and_a_problem_are_told_once(self) -> None:
-        away = "the registry does not answer"
-        states = [self.of(1), self.of(2), self.of(2), self.of(2, away), self.of(2, away), self.of(2)]
-        _, text = self.monitored(*states)
-        assert text.splitlines() == [
-            "now m version 2",
-            "still m version 2: the registry does not answer",
-            "follows the registry again",
-        ]
-
-    def test_of_several_replicas_each_is_told(self) -> None:
-        states = [self.of(1, replica="a"), self.of(2, replica="b"), self.of(1, replica="a"), self.of(2, replica="a")]
-        _, text = self.monitored(*states, several=True)
-        assert text.splitlines() == ["replica b: now m version 2", "replica a: now m version 2"]
-
-    @pytest.mark.parametrize("lasts", [POLL_INTERVAL_S, 3 * POLL_INTERVAL_S])
-    def test_silence_ends_it_only_where_it_lasts(self, lasts: float) -> None:
-        """By the clock, however long a poll waits for an answer."""
-        lost = [ConnectionError("gone")] * (int(SILENCE_TIMEOUT_S / lasts) + 1)
-        monitor, _ = self.monitored(*lost, self.of(1), *lost, lasts=lasts)
-        assert monitor.ended == ""
-        monitor, _ = self.monitored(*lost, ConnectionError("gone"), lasts=lasts)
-        assert monitor.ended == f"no replica has answered for {SILENCE_TIMEOUT_S:g} s"
-
-    def test_a_server_that_was_shut_down_is_the_end_at_once(self) -> None:
-        monitor, _ = self.monitored(ConnectionError("gone"), status=lambda: "DELETING")
-        assert monitor.ended == "it is being shut down"
-
-    def test_a_controller_that_is_gone_is_no_crash(self) -> None:
-        def gone() -> str:
-            raise RuntimeError("The actor is dead")
-
-        monitor, _ = self.monitored(ConnectionError("gone"), status=gone)
-        assert monitor.ended == ""
-
-    def test_it_ends_when_it_is_stopped_or_when_nothing_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("pipelines.serving.monitor.POLL_INTERVAL_S", 0.01)
-        stopped = threading.Event()
-        monitor, _ = self.monitored()
-        stopped.set()
-        assert monitor.until(stopped) == 0
-        monitor, _ = self.monitored(status=lambda: "NOT_STARTED")
-        assert monitor.until(threading.Event()) == 1
