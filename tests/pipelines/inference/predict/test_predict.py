@@ -188,7 +188,10 @@ def test_a_registered_model_is_found_by_its_alias(
         ({"device": "cuda"}, "--device got cuda, and torch finds no GPU here"),
         ({"workers": -1}, "--workers got -1"),
         ({"workers": 2}, "--workers 2 needs a Ray cluster; name it with --address"),
-        ({"output": Path("predictions.txt")}, r"--output got predictions\.txt; need a file that ends in .parquet"),
+        (
+            {"output": Path("predictions.txt")},
+            r"got predictions\.txt; need a file that ends in \.parquet, \.csv, \.jsonl",
+        ),
         ({"output": Path("gone/predictions.csv")}, "and there is no folder gone; make it"),
         ({"output": Path("/proc/predictions.csv")}, "predictions.csv, which cannot be written .*; give another"),
         ({"contact_sheet": Path("/proc/sheet.png")}, "--contact-sheet got /proc/sheet.png, which cannot be written"),
