@@ -14,12 +14,14 @@ from walks import Walks, counted_walks, twice_walked
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.commands.run import run
 from pipelines.tracking.models import Model, load
+from pipelines.workflow.best_of import register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.refit import proxy_of
 from pipelines.workflow.requests import PromoteRequest, RunRequest
 from proser_core.config import digest_of
 from proser_core.data.readers import digits
 from proser_core.data.splits.class_split import draw_split
+from proser_core.errors import ConfigError
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
 
@@ -167,6 +169,9 @@ class TestRun:
         assert (found.score_function.name, found.mirror) == (chosen, True)
         assert found.notes["Score"] == f"{chosen}, named in advance"
         assert found.fitting is not None
+        proxy = next(parent for parent in run_folder.parents() if "proxy" in parent.info.run_name)
+        with pytest.raises(ConfigError, match=r"calibration\.development, whose images only `proser run` reads"):
+            register_best(proxy.info.run_id, run_folder.storage, None, "of_proxy")
 
 
 @pytest.mark.slow

@@ -150,6 +150,14 @@ class TestItsBestTrial:
             model.classifier.score_function(logits), model.classifier.validation_scores.scores[: len(logits)], atol=1e-4
         )
 
+    def test_is_of_the_first_split_where_none_is_given(self, again: object, folder: RunFolder) -> None:
+        register_best(self.NAME, folder.storage, None, "of_first_split")
+        classifier = load("models:/of_first_split/1").classifier
+        assert classifier.recipe["data"]["split_index"] == 0
+        controls = read_table(newest_report(folder)).controls
+        of_split = {each["name"]: each["metrics"] for each in controls if each["split_index"] == 0}
+        assert classifier.controls == {name: pytest.approx(metrics) for name, metrics in of_split.items()}
+
     def test_of_another_split_or_sweep_is_refused(self, again: object, folder: RunFolder, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="--split-index got 7; the sweep has 0, 1"):
             register_best(self.NAME, folder.storage, 7, "of_sweep")
