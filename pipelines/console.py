@@ -55,6 +55,11 @@ def shown(text: str) -> str:
     return hide_secrets(CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", utf8_text(text)))
 
 
+def shown_name(text: str) -> str:
+    r"""A name for one line of the terminal: line breaks, which file names may have, as \n."""
+    return shown(text).replace("\n", r"\n")
+
+
 def warn(text: str) -> None:
     """Print one line on stderr, where there is no console."""
     print(f"proser: {shown(text)}", file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ from proser_core.errors import Terminated
 def terminated_by_signals() -> Iterator[None]:
     """Raises Terminated, also where Ray was waiting: it turns what a handler raises into a KeyboardInterrupt of its
     own, by which the command would say that it was interrupted. What is ignored stays so: `nohup` has SIGHUP ignored.
+    After an interruption the process ignores Ctrl-C: it is ending.
     """
     heard: list[int] = []
 
@@ -28,6 +29,7 @@ def terminated_by_signals() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # an impatient second one would break into Ray's end
         if not heard or isinstance(error, Terminated):
             raise
         raise Terminated from error

@@ -62,8 +62,9 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
     ):
         for name in names:
             if getattr(given, name) != getattr(usual, name):
+                option = f"--{part}.{name}".replace("_", "-")
                 raise ConfigError(
-                    f"{part}.{name} is {getattr(given, name)!r}, and every method has its own; omit it. "
+                    f"{option} got {getattr(given, name)}, and every method has its own; omit it. "
                     "A sweep compares other values"
                 )
     if request.recipe.calibration.mirror and network_names(request):

@@ -26,6 +26,12 @@ NOTE_FILE = "decision.md"
 LOCKS = cache_folder() / "locks"
 
 
+def check_alias(alias: str) -> None:
+    """Raises ConfigError for an alias that MLflow refuses."""
+    if not ALIASES.fullmatch(alias):
+        raise ConfigError(f"--alias got {alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
+
+
 @dataclass(frozen=True)
 class Decision:
     """`alias` of `model` goes from version `before` (empty: none) to `version`; or not, where it is refused."""

@@ -12,8 +12,8 @@ from mlflow.exceptions import MlflowException
 
 from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect
-from pipelines.tracking.versions import Version, find
-from proser_core.errors import StorageError, TrackingError, last_line
+from pipelines.tracking.versions import MODEL, Version, find
+from proser_core.errors import CheckpointError, StorageError, TrackingError, last_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 NEXT_TO_NOTHING = 1 << 20  # bytes that are free on a full disk
@@ -45,6 +45,8 @@ def load(uri: str) -> Model:
     folder that is no classifier, or one that was changed, StorageError for a full disk.
     """
     if not uri.startswith("models:"):
+        if not Path(uri).exists():
+            raise CheckpointError(f"got {uri}, and there is no such folder; need {MODEL}")
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()
     version = find(client, uri)

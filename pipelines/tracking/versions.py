@@ -8,9 +8,10 @@ from mlflow.entities.model_registry import ModelVersion
 
 from pipelines.tracking.server import all_pages, get_or_none, shown_uri
 from proser_core.config import Recipe
-from proser_core.errors import TrackingError
+from proser_core.errors import ConfigError, TrackingError
 
 URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
+MODEL = "models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier"  # what a command takes
 OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of versions that version 0.1 registered
 CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
 SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
@@ -47,7 +48,7 @@ def find(client: MlflowClient, uri: str) -> Version:
     """The version that a models:/ URI means. Raises TrackingError with what there is."""
     parts = URI.fullmatch(uri)
     if parts is None:
-        raise TrackingError(f"got {uri}; need models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier")
+        raise TrackingError(f"got {uri}; need {MODEL}")
     name = parts["name"]
     if parts["alias"]:
         found = get_or_none(lambda: client.get_model_version_by_alias(name, parts["alias"]))
@@ -74,9 +75,11 @@ def existing_versions(client: MlflowClient, name: str) -> list[Version]:
 
 
 def model_named(client: MlflowClient, name: str) -> str:
-    """The name that was given; where none was, the default one, or that of the only model there is. Raises
-    TrackingError where there are several others."""
+    """The name that was given; where none was, the default one, or that of the only model there is. Raises ConfigError
+    for what cannot be a name, TrackingError where there are several others."""
     if name:
+        if re.search("[/@]", name):
+            raise ConfigError(f"--model-name got {name!r}; need the name of a registered model, without / and @")
         return name
     names = _model_names(client)
     if not names or DEFAULT_MODEL in names:

@@ -36,8 +36,9 @@ def check_request(request: RunRequest) -> CheckedRun:
         return CheckedRun(recipe, data_dir, check_run(recipe, data_dir, request.pretrained))
     if request.pretrained is not None:
         raise ConfigError(
-            "--pretrained got a checkpoint, and data.num_known is 0: the proxy has other classes than it. "
-            "Give data.num_known and what is unknown, or weights of a backbone with network.weights_file"
+            f"--pretrained got {request.pretrained}, and with --data.num-known 0 a run first trains without some of "
+            "the classes, which the checkpoint knows. Give --data.num-known and what is unknown, or weights of a "
+            "backbone with --network.weights-file"
         )
     missing = open_data_set(recipe.data.name, data_dir).missing
     if missing:

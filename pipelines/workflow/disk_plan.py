@@ -33,6 +33,10 @@ def check_disk(needed: int, store: Store) -> None:
     free = shutil.disk_usage(store.root).free
     if needed > free:
         raise ConfigError(
-            f"the storage {store.root} has {free / 2**30:.2f} GiB free, and the plan needs about "
-            f"{needed / 2**30:.2f} GiB; free some, or give another folder with {folder_setting(store)}"
+            f"the storage {store.root} has {_size(free)} free, and the plan needs about {_size(needed)}; free some, or "
+            f"give another folder with {folder_setting(store)}"
         )
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

@@ -72,8 +72,7 @@ def _check(request: PromoteRequest) -> None:
     of too many trials, or what is of a sweep without one."""
     if not 0 <= request.tolerance < 1:
         raise ConfigError(f"--tolerance got {request.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
-    if not decisions.ALIASES.fullmatch(request.alias):
-        raise ConfigError(f"--alias got {request.alias!r}; need letters, digits, - or _, and not `latest` or `v3`")
+    decisions.check_alias(request.alias)
     if request.best_of and request.version:
         raise ConfigError("--version and --best-of name two candidates; give one of them")
     if not 1 <= request.ensemble <= MOST_MEMBERS:

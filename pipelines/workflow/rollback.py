@@ -12,7 +12,9 @@ from proser_core.errors import TrackingError
 
 def rollback(model: str, alias: str, console: Console) -> int:
     """Give the alias back to the version that had it before, skipping deleted ones; further back each time. Raises
-    TrackingError where no such version is recorded, or all of them were deleted."""
+    ConfigError for an alias that MLflow refuses, TrackingError where no such version is recorded, or all of them were
+    deleted."""
+    decisions.check_alias(alias)
     client = connect()
     model = model_named(client, model)
     with alone(model):

@@ -13,6 +13,7 @@ from proser_core.data.readers import digits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 HTML = "<img src=x onerror=alert(1)>"
+ACTING = "[red]寺\x1b[31m\nline"  # on a terminal
 
 
 def write_scenes(root: Path, count: int = 12, names: tuple[str, str] = ("flower", "temple")) -> Path:
@@ -73,19 +74,19 @@ def test_files_that_a_run_stops_at_are_all_named_by_their_place_in_the_folder(tm
 
 
 def test_names_in_any_script_are_shown_and_those_that_would_act_are_escaped(tmp_path: Path, proser: Proser) -> None:
-    root = write_scenes(tmp_path / "own", names=(HTML, "[red]寺\x1b[31m"))
-    copy = os.fsencode(root / "[red]寺\x1b[31m") + b"/\xff\x1b]0;title.png"
+    root = write_scenes(tmp_path / "own", names=(HTML, ACTING))
+    copy = os.fsencode(root / ACTING) + b"/\xff\x1b]0;title.png"
     with open(copy, "wb") as file:
         file.write((root / HTML / "1.png").read_bytes())
     code, text, _ = proser("inspect", str(root), "--output", str(tmp_path / "page.html"))
     assert code == 0
     assert "\x1b" not in text
-    assert r"[red]寺\x1b[31m" in text
+    assert r"[red]寺\x1b[31m\nline" in text
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert HTML not in page
     assert "\x1b" not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
-    assert r"寺\x1b[31m/<wbr>\xff\x1b]0;title.png" in page
+    assert r"寺\x1b[31m\nline/<wbr>\xff\x1b]0;title.png" in page
 
 
 def test_groups_are_made_as_a_run_makes_them(tmp_path: Path, proser: Proser) -> None:

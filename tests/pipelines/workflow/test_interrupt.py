@@ -38,9 +38,14 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
     while "trained before" not in (line := process.stdout.readline()):
         assert line, "the run ended before its sweep"
     os.killpg(process.pid, sent) if sent == signal.SIGINT else process.send_signal(sent)
-    _, error = process.communicate(timeout=60)
+    told = ""
+    while word not in told:
+        told += (line := process.stderr.readline())
+        assert line, told
+    process.send_signal(signal.SIGINT)  # by someone who does not wait for Ray's end
+    _, more = process.communicate(timeout=60)
     assert process.returncode == code
-    assert error.strip() == f"proser: {word}; the same command goes on from the last finished epoch"
+    assert (told + more).strip() == f"proser: {word}; the same command goes on from the last finished epoch"
     client = MlflowClient(database)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert {run.info.status for run in client.search_runs([experiment.experiment_id])} == {"KILLED"}

@@ -236,7 +236,7 @@ def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp
 def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, tmp_path: Path, ending: str) -> None:
     for name in (b"caf\xe9.png", b"a$^$b.png"):
         (tmp_path / os.fsdecode(name)).write_bytes(png_file(pixels[0]))
-    (tmp_path / os.fsdecode(b"damaged\xe9.png")).write_bytes(b"no image")
+    (tmp_path / os.fsdecode(b"damaged\n\xe9.png")).write_bytes(b"no image")
     (tmp_path / os.fsdecode(b"notes\xe9.txt")).write_bytes(b"no image")
     terminal = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
     request = PredictRequest(model, (str(tmp_path),), contact_sheet=tmp_path / f"sheet{ending}")
@@ -245,7 +245,7 @@ def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, t
     terminal.seek(0)
     text = terminal.read()
     assert "2 images in" in text
-    assert f"skipped: {tmp_path}/damaged\\xe9.png" in text
+    assert f"skipped: {tmp_path}/damaged\\n\\xe9.png" in text
     assert f"first {tmp_path}/notes\\xe9.txt" in text
 
 

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 from registered_models import NO_DECISION, Registry, promoted, rolled_back
+from rich.console import Console
 
 from pipelines.tracking import decisions
 from pipelines.tracking.models import load
-from proser_core.errors import TrackingError
+from pipelines.workflow.rollback import rollback
+from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "few_resamples", "logged_once")
@@ -61,6 +63,11 @@ def test_what_was_decided_of_another_alias_or_model_leads_nowhere(three: Registr
     for version in ("3", "2"):
         promoted(other, version=version, force=True)
     assert rolled_back(three) == "1"
+
+
+def test_a_name_that_no_model_can_have_is_refused_as_a_whole(three: Registry) -> None:
+    with pytest.raises(ConfigError, match="--model-name got 'a/b'; need the name of a registered model"):
+        rollback("a/b", "champion", Console())
 
 
 def test_what_was_before_an_alias_that_was_moved_by_another_hand_is_not_guessed(three: Registry) -> None:
