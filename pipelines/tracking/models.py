@@ -12,7 +12,7 @@ from mlflow.exceptions import MlflowException
 
 from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect
-from pipelines.tracking.versions import MODEL, Version, find
+from pipelines.tracking.versions import MODEL_FORMS, Version, find
 from proser_core.errors import CheckpointError, StorageError, TrackingError, last_line
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -46,7 +46,7 @@ def load(uri: str) -> Model:
     """
     if not uri.startswith("models:"):
         if not Path(uri).exists():
-            raise CheckpointError(f"got {uri}, and there is no such folder; need {MODEL}")
+            raise CheckpointError(f"got {uri}, and there is no such folder; need {MODEL_FORMS}")
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()
     version = find(client, uri)

@@ -11,7 +11,7 @@ from proser_core.config import Recipe
 from proser_core.errors import ConfigError, TrackingError
 
 URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/]+))")
-MODEL = "models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier"  # what a command takes
+MODEL_FORMS = "models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier"  # what a command takes
 OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of versions that version 0.1 registered
 CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
 SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
@@ -48,7 +48,7 @@ def find(client: MlflowClient, uri: str) -> Version:
     """The version that a models:/ URI means. Raises TrackingError with what there is."""
     parts = URI.fullmatch(uri)
     if parts is None:
-        raise TrackingError(f"got {uri}; need {MODEL}")
+        raise TrackingError(f"got {uri}; need {MODEL_FORMS}")
     name = parts["name"]
     if parts["alias"]:
         found = get_or_none(lambda: client.get_model_version_by_alias(name, parts["alias"]))
