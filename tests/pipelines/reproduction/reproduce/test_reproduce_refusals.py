@@ -39,7 +39,7 @@ def test_a_network_that_a_task_does_not_suit_is_refused_by_name_before_any_work(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "finetune.beta is 3.0, and every"),
+        ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "--finetune.beta got 3.0, and every"),
         ({"with_task": True}, "and needs --jobs FOLDER; give both"),
         ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "--jobs was given with --import-from"),
         ({"jobs": Path("there"), "dry_run": True}, "--jobs was given with --dry-run"),
