@@ -15,7 +15,7 @@ from rich.text import TextType
 
 from proser_core.errors import hide_secrets
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and line breaks
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # but tabs
 COPIED = re.compile(r"[/\\]|^ *proser ")  # in a line with a path, a URI or a command, which a break would damage
 COMMAND = re.compile(r"`[^`]*`")  # in a sentence
 
@@ -51,13 +51,9 @@ def utf8_text(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    r"""Text for the terminal: control characters, which it would obey, as \xNN too, and passwords in URIs hidden."""
+    r"""A line for the terminal: control characters, which it would obey, as \xNN too, also the line breaks that file
+    names may have; passwords in URIs hidden."""
     return hide_secrets(CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", utf8_text(text)))
-
-
-def shown_name(text: str) -> str:
-    r"""A name for one line of the terminal: line breaks, which file names may have, as \n."""
-    return shown(text).replace("\n", r"\n")
 
 
 def warn(text: str) -> None:
@@ -69,9 +65,8 @@ def say(console: Console, text: str) -> None:
     """Print one line as it is, without markup; on a terminal a sentence is broken between words, where nothing in it is
     to be copied."""
     text = shown(text)
-    if console.is_terminal:
-        lines = text.split("\n")
-        text = "\n".join(line if COPIED.search(line) else _filled(line, console.width) for line in lines)
+    if console.is_terminal and not COPIED.search(text):
+        text = _filled(text, console.width)
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pipelines.commands.model_options import Device, Model, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
-from pipelines.console import TitledTable, console, say, shown, shown_name
+from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import check_output, write_output
 from pipelines.progress import ProgressBar
 from proser_core.errors import DataError
@@ -148,6 +148,6 @@ def _class_table(found: "FolderMetrics", known: list[str]) -> Table:
     for name in ("images", "accepted as known, %", "correct, %"):
         table.add_column(name, justify="right")
     for folder, each in found.classes.items():
-        name = escape(shown_name(folder if folder in known else f"{folder} ({UNKNOWN})"))
+        name = escape(shown(folder if folder in known else f"{folder} ({UNKNOWN})"))
         table.add_row(name, f"{each['images']:,}", percent(each["stays_known"]), percent(each["right"]))
     return table

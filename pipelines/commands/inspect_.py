@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pipelines.commands.model_options import Device, chosen_device
 from pipelines.commands.parsing import parse
-from pipelines.console import console, say, shown, shown_name
+from pipelines.console import console, say, shown
 from pipelines.output_files import check_output, write_output
 from pipelines.progress import ProgressBar
 from pipelines.recipes import folder
@@ -163,7 +163,7 @@ def _examples(found: "Inspection", finding: "Finding") -> str:
     if finding.lines:
         left = len(finding.lines) - MOST_LINES
         more = [f"and {left:,} more, which -o PAGE.html lists"] if left > 0 else []
-        return "\n".join([*map(shown_name, finding.lines[:MOST_LINES]), *more])
+        return "\n".join([*map(shown, finding.lines[:MOST_LINES]), *more])
     return ", ".join(
         f"{name_of(found, row)}{f' ({shown(caption)})' * bool(caption)}" for row, caption in finding.sets[0][:2]
     )

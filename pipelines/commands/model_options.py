@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
-from pipelines.console import say, shown_name
+from pipelines.console import say
 from proser_core.data.readers.image_files import Failure
 from proser_core.errors import ConfigError
 
@@ -52,7 +52,7 @@ def chosen_device(device: Device, console: Console, address: str = "") -> Litera
 def skipped_lines(failures: Sequence[Failure], count: int | None = None) -> Iterator[str]:
     """One line for each of the first of `count` images that were skipped, by default of all `failures`."""
     for failure in failures[:MAX_LISTED]:
-        yield f"skipped: {shown_name(failure.reason)}"
+        yield f"skipped: {failure.reason}"
     rest = (len(failures) if count is None else count) - MAX_LISTED
     if rest > 0:
         yield f"skipped: {rest} more"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.console import shown, shown_name
+from pipelines.console import shown
 from pipelines.reports.page import THUMBNAIL, render, thumbnail
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.findings import Finding
@@ -57,14 +57,12 @@ def class_rows(inspection: Inspection) -> list[tuple[str, int, float]]:
     counts = inspection.counts()
     order = np.argsort(counts, kind="stable").tolist()
     most = max(int(counts.max()), 1)
-    return [
-        (shown_name(inspection.listing.class_names[each]), int(counts[each]), counts[each] / most) for each in order
-    ]
+    return [(shown(inspection.listing.class_names[each]), int(counts[each]), counts[each] / most) for each in order]
 
 
 def name_of(inspection: Inspection, row: int) -> str:
     """The path of an image below the folder."""
-    return shown_name(os.path.relpath(inspection.files[row].path, absolute(inspection.root)))
+    return shown(os.path.relpath(inspection.files[row].path, absolute(inspection.root)))
 
 
 def inspection_page(inspection: Inspection, findings: Sequence[Finding], command: str) -> bytes:
@@ -95,7 +93,7 @@ def _on_page(inspection: Inspection, finding: Finding, pool: ThreadPoolExecutor)
         "title": shown(finding.title),
         "count": f"{finding.count:,}",
         "advice": finding.advice,
-        "lines": [shown_name(line) for line in finding.lines[:MOST_LINES]],
+        "lines": [shown(line) for line in finding.lines[:MOST_LINES]],
         "sets": [list(pool.map(lambda each: _picture(inspection, *each), images)) for images in sets],
         "is_loose": is_loose,
         "rest": f"{left:,} more are not shown." if left else "",
@@ -118,7 +116,7 @@ def _picture(inspection: Inspection, row: int, caption: str) -> Mapping[str, str
         pixels = to_rgb_square(image, THUMBNAIL)
     return {
         "jpeg": thumbnail(pixels),
-        "label": shown_name(inspection.listing.class_names[file.label]),
+        "label": shown(inspection.listing.class_names[file.label]),
         "caption": shown(caption),
         "name": name_of(inspection, row),
     }

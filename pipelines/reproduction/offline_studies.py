@@ -79,10 +79,10 @@ def write_jobs(
         networks = f"; {'; '.join(network.name for network in own_methods.networks)}" if own_methods.names else ""
         say(console, f"{place / JOB_FILE}: pretraining and {counted(len(finetunes), 'fine-tune')}{networks}")
     there = folder.resolve().name
-    instructions = f"""Copy {folder} and the folder proser_core to one place; then, there:
-python -m proser_core.job {there}
-and here again this command with --import-from {folder}/*/{OUT} instead of --jobs{" --with-task" if storage else ""}"""
-    say(console, instructions)
+    instead = f"instead of --jobs{' --with-task' if storage else ''}"
+    say(console, f"Copy {folder} and the folder proser_core to one place; then, there:")
+    say(console, f"python -m proser_core.job {there}")
+    say(console, f"and here again this command with --import-from {folder}/*/{OUT} {instead}")
 
 
 def take_outcomes(

@@ -18,7 +18,7 @@ from proser_core.recognition.open_set_classifier import Predictions
 def test_a_file_name_gives_the_terminal_no_orders_and_a_uri_no_password() -> None:
     lines = io.StringIO()
     say(Console(file=lines, width=200), "a\x1b[31mred\x07.jpg of http://me:S3CRET@host\nnext")
-    assert lines.getvalue() == "a\\x1b[31mred\\x07.jpg of http://host\nnext\n"
+    assert lines.getvalue() == "a\\x1b[31mred\\x07.jpg of http://host\\x0anext\n"
 
 
 PROSE = "  models of 3 classes call 12.5 % of 40 images unknown, --force or not, and `proser a --b` says so"

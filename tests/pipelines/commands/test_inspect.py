@@ -81,12 +81,12 @@ def test_names_in_any_script_are_shown_and_those_that_would_act_are_escaped(tmp_
     code, text, _ = proser("inspect", str(root), "--output", str(tmp_path / "page.html"))
     assert code == 0
     assert "\x1b" not in text
-    assert r"[red]寺\x1b[31m\nline" in text
+    assert r"[red]寺\x1b[31m\x0aline" in text
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert HTML not in page
     assert "\x1b" not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
-    assert r"寺\x1b[31m\nline/<wbr>\xff\x1b]0;title.png" in page
+    assert r"寺\x1b[31m\x0aline/<wbr>\xff\x1b]0;title.png" in page
 
 
 def test_groups_are_made_as_a_run_makes_them(tmp_path: Path, proser: Proser) -> None:

@@ -237,7 +237,7 @@ def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, t
     for name in (b"caf\xe9.png", b"a$^$b.png"):
         (tmp_path / os.fsdecode(name)).write_bytes(png_file(pixels[0]))
     (tmp_path / os.fsdecode(b"damaged\n\xe9.png")).write_bytes(b"no image")
-    (tmp_path / os.fsdecode(b"notes\xe9.txt")).write_bytes(b"no image")
+    (tmp_path / os.fsdecode(b"notes\n\xe9.txt")).write_bytes(b"no image")
     terminal = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
     request = PredictRequest(model, (str(tmp_path),), contact_sheet=tmp_path / f"sheet{ending}")
     assert predict(request, Console(file=terminal, width=200)) == 1
@@ -245,8 +245,8 @@ def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, t
     terminal.seek(0)
     text = terminal.read()
     assert "2 images in" in text
-    assert f"skipped: {tmp_path}/damaged\\n\\xe9.png" in text
-    assert f"first {tmp_path}/notes\\xe9.txt" in text
+    assert f"skipped: {tmp_path}/damaged\\x0a\\xe9.png" in text
+    assert f"first {tmp_path}/notes\\x0a\\xe9.txt" in text
 
 
 def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path, monkeypatch) -> None:
