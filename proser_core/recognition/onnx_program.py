@@ -41,6 +41,7 @@ def export_onnx(classifier: OpenSetClassifier, path: Path) -> None:
             program,
             input_names=[INPUT],
             output_names=OUTPUTS,
+            dynamic_shapes=({0: "batch"},),
             dynamo=True,
             external_data=False,
             verbose=False,

@@ -30,6 +30,7 @@ for count in (1, 2, 37):
     results |= {f"{count}_{place}": value for place, value in enumerate(outputs)}
 np.savez("out.npz", **results)
 print(json.dumps(session.get_modelmeta().custom_metadata_map))
+assert [each.shape[0] for each in (*session.get_inputs(), *session.get_outputs())] == 4 * ["batch"]
 assert not any(name.startswith(("proser", "torch")) for name in sys.modules)
 """
 
