@@ -1,5 +1,6 @@
 """Checks of TCP ports: free on this machine, or answering on another."""
 
+import errno
 import socket
 
 from proser_core.errors import ConfigError
@@ -21,6 +22,11 @@ def check_port(port: int, host: str = "127.0.0.1") -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
+            if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+                raise ConfigError(
+                    f"--host got {host}, which is no address of this machine ({error.strerror}); give one, such as "
+                    "127.0.0.1"
+                ) from None
             raise ConfigError(
                 f"port {port} of {host} is not available ({error.strerror}); give a free one with --port"
             ) from None

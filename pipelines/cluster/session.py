@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from pipelines.cluster.address import check_access, resolve_address
-from proser_core.errors import ClusterError, ProserError, first_line
+from proser_core.errors import ClusterError, ProserError, Terminated, first_line
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -24,7 +24,8 @@ DRIVER_RESOURCE = "trial_driver"  # of the light process that waits for the DDP 
 
 def join(address: str, *, dashboard: bool = False, option: str = "cluster.address") -> None:
     """Connect to the cluster at `address`, or start Ray on this machine where that is empty. Raises ClusterError where
-    no cluster answers, or it does not admit this process; `option` names the address in the message."""
+    no cluster answers, or it does not admit this process; `option` names the address in the message. Raises Terminated
+    where SIGTERM ends it."""
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     import ray
 
@@ -45,6 +46,8 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
             )
     except ProserError:
         raise
+    except SystemExit as error:  # Ray's own handlers of SIGTERM exit
+        raise Terminated from error
     except Exception as error:  # Ray raises Exception itself where a node does not start in time
         if not address:
             raise ClusterError(
@@ -55,8 +58,9 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
             f"no Ray cluster answers at {address} ({first_line(error)}); start one with `ray start --head`, "
             f"or leave {option} empty to start Ray on this machine"
         ) from error
-    if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own aborts the process
+    finally:
+        if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_sigterm)
     for name in ("ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

@@ -14,6 +14,7 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.progress import ProgressBar
 from proser_core.config import CalibrationConfig
+from proser_core.data.readers.image_files import pieces
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.titles import counted, percent
 
@@ -78,12 +79,17 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
             f"{request.data} has a folder {others[0]!r}, and {model.title} knows "
             f"{', '.join(model.classifier.class_names)}; give images of known classes only"
         )
+    if not folders and any(piece.is_parquet for piece in pieces([str(request.data)])):
+        raise DataError(f"{request.data} has a Parquet file, whose labels are not read; give image files")
     rate = _rate(request, model)
     with closing(ProgressBar(console, "calibrate", 0, "images", "reading images")) as progress:
         scored = folder_logits(
             model.classifier, request.data, device, lambda done, total: progress.update(done, total=total)
         )
-    scored = scored.in_folders() if folders else scored
+    if folders:
+        scored = scored.in_folders()
+    else:
+        say(console, f"no folder of a class in {request.data}: all images are taken for known ones")
     if request.unknown_share is not None:  # of n images one at least may be called unknown, as of any others
         rate = min(rate, 1 - 1 / max(len(scored.logits), 2))
     _check_count(len(scored.logits), rate)

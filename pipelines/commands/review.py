@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, skipped_lines
+from pipelines.commands.model_options import Device, Model, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.inference.review_names import NAMES, PAGE, add_images, read_named
@@ -37,7 +37,14 @@ class ReviewRequest:
     `proser review --apply FOLDER --to MY_IMAGES` then copies the named images."""
 
     model: Model
-    paths: ImagePaths
+    paths: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(
+            metavar="PATH ...",
+            help="Images: files, folders, patterns such as 'photos/*.jpg'.",
+            help_behavior_hint="(required)",
+        ),
+    ]
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """New folder for the review: index.html, images.csv and names.csv."""
     known_rate: float | None = None
@@ -94,9 +101,11 @@ def review(request: ReviewRequest, console: Console) -> int:
     ) as progress:
         reviewed = review_images(classifier, request.paths, found, device, progress.update)
     groups = grouped(reviewed.embeddings, request.least)
-    write_review(request.output, model.title, reviewed, groups, classifier.class_names)
-    unknown = f"{len(reviewed.unknown) + reviewed.left_out:,} of {reviewed.total:,} images unknown"
-    say(console, f"{model.title}: {unknown}")
+    unknown = f"{len(reviewed.unknown) + reviewed.left_out + reviewed.copies:,} of {reviewed.total:,} images unknown"
+    copies = f", {reviewed.copies:,} of them with the same pixels as another" if reviewed.copies else ""
+    say(console, f"{model.title}: {unknown}{copies}")
+    if reviewed.unknown:
+        write_review(request.output, model.title, reviewed, groups, classifier.class_names)
     if groups:
         console.print(_table(reviewed, groups))
     for line in skipped_lines(reviewed.failures):
@@ -104,9 +113,11 @@ def review(request: ReviewRequest, console: Console) -> int:
     if groups:
         say(console, f"Name the groups in {request.output / PAGE}, and save {NAMES} into {request.output}; then:")
         say(console, f"  proser review {APPLY} {quote(str(request.output))} --to MY_IMAGES")
-    else:
+    elif reviewed.unknown:
         say(console, f"no group: fewer than {request.least} images are unknown; {request.output / PAGE} shows them")
         say(console, "  a smaller --known-rate (more images are unknown) or --least (smaller groups) may give some")
+    else:
+        say(console, "nothing to review, and nothing written; with a smaller --known-rate more images are unknown")
     return 1 if reviewed.failures else 0
 
 

@@ -30,10 +30,16 @@ def read_named(folder: Path) -> dict[str, list[Path]]:
     groups = {row["group"] for row in images}
     files: dict[str, list[Path]] = {}
     name_of: dict[str, str] = {}
+    group_name: dict[str, str] = {}
     for line in names:
         name = composed(line["name"].strip())
         if not name:
             continue
+        if group_name.setdefault(line["group"], name) != name:
+            raise DataError(
+                f"{folder / NAMES} names group {line['group']} twice, {group_name[line['group']]!r} and {name!r}; "
+                "keep one row of a group"
+            )
         if line["group"] not in groups:
             raise DataError(
                 f"{folder / NAMES} names a group {line['group']}, and {IMAGES} has none; keep the rows as the review "
@@ -109,7 +115,7 @@ def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = Fa
         added.copied[name] = added.there[name] = 0
         for path in paths:
             if not os.path.lexists(path):
-                added.failures.append(Failure(str(path), f"{path} is gone, or a row of a Parquet file"))
+                added.failures.append(Failure(str(path), f"{path} is gone"))
                 continue
             if path.name.startswith(".") or not path.name.lower().endswith(ENDINGS):
                 reason = f"{path} is hidden or ends with none of {', '.join(ENDINGS)}, so that no run would see it"
@@ -181,11 +187,13 @@ def _check_folder(folder: Path) -> None:
 
 def _check_parts(names: Iterable[str], parts: Sequence[Path]) -> None:
     for part in parts:
-        new = next((name for name in names if part.name != FOLDER_PARTS[0] and not (part / name).is_dir()), None)
+        if part.name == FOLDER_PARTS[0]:
+            continue
+        new = next((name for name in names if not (part / name).is_dir() or not any(image_paths(part / name))), None)
         if new is not None:
             raise DataError(
-                f"{part} has no folder {new!r}, and every part needs every class; make it, with images of the class "
-                "that are not in the review, or give a folder without parts"
+                f"{part} has no folder {new!r} with an image, and every part needs every class; put images of the "
+                "class there that are not in the review, or give a folder without parts"
             )
 
 

@@ -1,5 +1,6 @@
 """Images that a model calls unknown, in groups that look alike to it: candidates for new classes."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -37,12 +38,15 @@ class UnknownImage:
 @dataclass
 class Reviewed:
     """What a model says of `total` images: the unknown ones with their embeddings float32[d], how many further unknown
-    ones were left out, and the images that were skipped."""
+    ones were left out because there are too many, how many because they have the `pixels` (digests) of another one,
+    and the images that were skipped."""
 
     total: int = 0
     unknown: list[UnknownImage] = field(default_factory=list)
     embeddings: list[np.ndarray] = field(default_factory=list)
     left_out: int = 0
+    copies: int = 0
+    pixels: set[bytes] = field(default_factory=set)
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -51,7 +55,7 @@ def review_images(
 ) -> Reviewed:
     """Classify all images below the paths, and keep up to MOST unknown ones; `report` gets how many were read.
     Raises ConfigError for a network of a method's own, which has no embedding, DataError for Parquet files, whose rows
-    cannot be copied."""
+    cannot be copied, and where no image can be decoded."""
     check_embeds(classifier.net)
     if any(piece.is_parquet for piece in pieces(paths, replace(found))):
         raise DataError("a Parquet file was given, and named images are copied as files; give folders of image files")
@@ -62,18 +66,26 @@ def review_images(
         if part.names:
             _add(reviewed, classifier, part, device)
         report(reviewed.total + len(reviewed.failures))
+    if not reviewed.total:
+        failures = reviewed.failures
+        raise DataError(f"no image can be decoded, of {len(failures):,}; {failures[0].reason}")
     return reviewed
 
 
 def _add(reviewed: Reviewed, classifier: OpenSetClassifier, part: Decoded, device: str) -> None:
     table = classifier.embeddings(part.images, device)
     scores = score(table, classifier.score_function, classifier.calibration)
-    unknown = np.flatnonzero(~scores.accepted)
-    kept = unknown[: MOST - len(reviewed.unknown)]
-    reviewed.left_out += len(unknown) - len(kept)
     validation = classifier.validation_scores
     p_values = np.full(len(part.names), np.nan) if validation is None else validation.p_values(scores.scores)
-    for row in kept:
+    for row in np.flatnonzero(~scores.accepted):
+        pixels = hashlib.blake2b(part.images[row], digest_size=16).digest()
+        if pixels in reviewed.pixels:
+            reviewed.copies += 1
+            continue
+        reviewed.pixels.add(pixels)
+        if len(reviewed.unknown) == MOST:
+            reviewed.left_out += 1
+            continue
         image = UnknownImage(
             path=absolute(part.names[row]),
             score=float(scores.unknown_scores[row]),

@@ -145,9 +145,9 @@ def _describe(client: MlflowClient, name: str, version: str, classifier: OpenSet
 
 
 def _figures(classifier: OpenSetClassifier) -> dict[str, str]:
-    """What a list of versions shows, as tags."""
+    """What a list of versions shows, as tags; in more digits than it shows, which are not rounded twice."""
     found = _metrics(classifier)
-    return {name: f"{found[name]:.4f}" for name in SHOWN if name in found}
+    return {name: f"{found[name]:.6f}" for name in SHOWN if name in found}
 
 
 def _metrics(classifier: OpenSetClassifier) -> dict[str, float]:

@@ -25,6 +25,25 @@ def join():
 
 sys.exit(exit_code_of(join))
 """
+TERMINATED = """
+import os, signal, sys, threading, time
+from pipelines.cluster import session
+from pipelines.commands.signals import terminated_by_signals
+from proser_core.errors import exit_code_of
+
+def command():
+    with terminated_by_signals():
+        ours = signal.getsignal(signal.SIGTERM)
+        def terminate():
+            while signal.getsignal(signal.SIGTERM) == ours:
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGTERM)
+        threading.Thread(target=terminate).start()
+        session.join("")
+    return 0
+
+sys.exit(exit_code_of(command))
+"""
 PROJECT = str(Path(__file__).parents[3])
 
 
@@ -146,3 +165,11 @@ def test_a_job_whose_work_would_be_lost_is_refused(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking)
     with pytest.raises(ClusterError, match=reason):
         check_job(address, Path(storage).absolute())
+
+
+@pytest.mark.slow
+def test_a_process_that_is_terminated_while_ray_starts_says_so() -> None:
+    """Ray has a handler of its own by then, which exits."""
+    done = subprocess.run([sys.executable, "-c", TERMINATED], capture_output=True, text=True, timeout=150)
+    assert done.returncode == 143
+    assert done.stderr.splitlines()[-1] == "proser: terminated; the same command goes on from the last finished epoch"

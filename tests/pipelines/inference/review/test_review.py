@@ -160,6 +160,12 @@ class TestApplying:
         printed(apply, ApplyRequest(folder, tmp_path / "mine"))
         assert [path.name for path in (tmp_path / "mine").iterdir()] == ["new"]
 
+    def test_a_group_with_two_rows_and_two_names_is_refused(self, reviewed: tuple[Path, str], tmp_path: Path) -> None:
+        folder = copied(reviewed, tmp_path)
+        (folder / NAMES).write_text("group,name\n1,one\n1,two\n")
+        with pytest.raises(DataError, match="names group 1 twice, 'one' and 'two'; keep one row of a group"):
+            printed(apply, ApplyRequest(folder, tmp_path))
+
     def test_an_image_of_one_group_that_another_name_takes_in_is_refused(
         self, reviewed: tuple[Path, str], tmp_path: Path
     ) -> None:
@@ -207,8 +213,12 @@ class TestApplying:
         for part in ("train", "test"):
             (images / part / "zero").mkdir(parents=True)
         name_groups(folder, {"1": {"name": "new"}})
-        with pytest.raises(DataError, match="test has no folder 'new', and every part needs every class"):
+        with pytest.raises(DataError, match="test has no folder 'new' with an image, and every part needs every"):
             printed(apply, ApplyRequest(folder, images))
+        (images / "test" / "new").mkdir()  # and nothing in it
+        with pytest.raises(DataError, match="test has no folder 'new' with an image"):
+            printed(apply, ApplyRequest(folder, images))
+        Image.new("L", (8, 8)).save(images / "test" / "zero" / "black.png")
         name_groups(folder, {"1": {"name": "zero"}})
         mine = [row for row in table(folder / IMAGES) if row["group"] == "1" and row["typical"] == "yes"]
         (images / "test" / "zero" / "deep").mkdir()

@@ -56,6 +56,37 @@ def test_unknown_images_that_are_too_many_to_group_are_left_out_and_counted(
     assert all(f"{count} of 200 images unknown" in each for each in (text, fewer))
 
 
+def test_copies_of_an_image_are_one_and_counted(model: Path, photos: Path, tmp_path: Path) -> None:
+    printed(review, ReviewRequest(str(model), (str(photos),), tmp_path / "once"))
+    shutil.copytree(photos, tmp_path / "copies")
+    twice = (str(photos), str(tmp_path / "copies"), str(photos / "*.png"))
+    _, text = printed(review, ReviewRequest(str(model), twice, tmp_path / "thrice"))
+    once = table(tmp_path / "once" / IMAGES)
+    assert table(tmp_path / "thrice" / IMAGES) == once
+    count = len(once)
+    assert f"{3 * count} of 600 images unknown, {2 * count} of them with the same pixels as another" in text
+
+
+def test_without_an_unknown_image_nothing_is_written(
+    classifier: OpenSetClassifier, photos: Path, tmp_path: Path
+) -> None:
+    classifier.save(tmp_path / "model")
+    predicted = classifier.predict(digits.read("test", 8).images[10:200]).unknown_scores
+    known = photos / f"{10 + int(predicted.argmin()):04}.png"
+    code, text = printed(review, ReviewRequest(str(tmp_path / "model"), (str(known),), tmp_path / "review"))
+    assert code == 0
+    assert "0 of 1 images unknown" in text
+    assert "nothing to review, and nothing written" in text
+    assert not (tmp_path / "review").exists()
+
+
+def test_without_an_image_that_can_be_decoded_nothing_is_written(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match="no image can be decoded, of 1; "):
+        printed(review, ReviewRequest(str(model), (str(tmp_path / "broken.png"),), tmp_path / "review"))
+    assert not (tmp_path / "review").exists()
+
+
 def test_without_a_group_the_page_says_so(model: Path, photos: Path, tmp_path: Path) -> None:
     few = tuple(str(path) for path in sorted(photos.iterdir())[:3])
     _, text = printed(review, ReviewRequest(str(model), few, tmp_path / "review"))
