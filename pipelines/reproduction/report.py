@@ -117,14 +117,16 @@ def terminal_table(protocol: str, found: TableColumn) -> Table:
     lists = f", class lists of {found.family}" if found.family else ""
     title = f"{protocol}, {found.spec.title}: {found.spec.unit}{lists}"
     table = TitledTable(title=title, box=box.SIMPLE_HEAD)
-    table.add_column("method")
-    for name in ("measured", "splits", "published", "difference"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("its lists", no_wrap=True)
-    for row in found.rows:
-        if row.values:
-            first, names = cells_of(row)[0], ("method", "measured", "count", "published", "difference", "family")
-            if row in found.best:
-                first["measured"] = f"[bold]{first['measured']}[/bold]"
-            table.add_row(*(first[name] for name in names))
+    rows = [row for row in found.rows if row.values]
+    heads = {"method": "method", "measured": "measured", "count": "splits"}
+    if any(row.quoted for row in rows):
+        heads |= {"published": "published", "difference": "difference", "family": "its lists"}
+    for name, head in heads.items():
+        is_text = name in ("method", "family")
+        table.add_column(head, justify="left" if is_text else "right", no_wrap=name != "method")
+    for row in rows:
+        first = cells_of(row)[0]
+        if row in found.best:
+            first["measured"] = f"[bold]{first['measured']}[/bold]"
+        table.add_row(*(first[name] for name in heads))
     return table

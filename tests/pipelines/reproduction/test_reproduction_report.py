@@ -284,6 +284,18 @@ def test_the_terminal_tells_of_which_lists_a_published_number_is() -> None:
     assert "OSRCI" not in cells
 
 
+def test_the_terminal_has_no_columns_of_published_numbers_where_there_is_none() -> None:
+    column = PROTOCOLS["cifar100-openness"].columns[0]
+    out = Console(file=io.StringIO(), width=80)
+    out.print(
+        terminal_table(
+            "openness", table_column(column, [SplitResult("cifar100", 0, "PROSER", {column.metric: 0.6}, 1.0)], "")
+        )
+    )
+    heads = next(line for line in out.file.getvalue().splitlines() if "method" in line)
+    assert heads.split() == ["method", "measured", "splits"]
+
+
 def test_openness_is_drawn_for_settings_that_differ_in_it(tmp_path: Path) -> None:
     columns = PROTOCOLS["cifar100-openness"].columns
     measured = [
