@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 def calibrate(request: CalibrateRequest, console: Console) -> int:
     """Register a version with the new bias; exit code 1 where images were skipped. Raises TrackingError for a model in
-    a folder, DataError for images of other classes, ConfigError for too few images."""
+    a folder, DataError for images of other classes and for Parquet files, ConfigError for too few images."""
     from pipelines.inference.labelled_folder import class_folders, folder_logits  # these load torch and mlflow
     from pipelines.inference.recalibration import recalibrated, register_recalibrated
     from pipelines.tracking.models import load
@@ -79,8 +79,11 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
             f"{request.data} has a folder {others[0]!r}, and {model.title} knows "
             f"{', '.join(model.classifier.class_names)}; give images of known classes only"
         )
-    if not folders and any(piece.is_parquet for piece in pieces([str(request.data)])):
-        raise DataError(f"{request.data} has a Parquet file, whose labels are not read; give image files")
+    if any(piece.is_parquet for piece in pieces([str(request.data)])):
+        raise DataError(
+            f"{request.data} has a Parquet file, whose labels are not read; give image files, with a folder for each "
+            "class"
+        )
     rate = _rate(request, model)
     with closing(ProgressBar(console, "calibrate", 0, "images", "reading images")) as progress:
         scored = folder_logits(

@@ -84,8 +84,8 @@ def main(arguments: list[str]) -> int:
 
 
 def review(request: ReviewRequest, console: Console) -> int:
-    """Classify, group and write the page; exit code 1 where images were skipped. Raises ProserError for a model or
-    paths that do not exist, and for a network without embeddings."""
+    """Classify, group and, if an image is unknown, write the page; exit code 1 where images were skipped. Raises
+    ProserError for a model or paths that do not exist, and for a network without embeddings."""
     from pipelines.inference.review_files import write_review  # these load torch and mlflow
     from pipelines.inference.unknown_groups import grouped, review_images
     from pipelines.tracking.models import load
@@ -101,7 +101,7 @@ def review(request: ReviewRequest, console: Console) -> int:
     ) as progress:
         reviewed = review_images(classifier, request.paths, found, device, progress.update)
     groups = grouped(reviewed.embeddings, request.least)
-    unknown = f"{len(reviewed.unknown) + reviewed.left_out + reviewed.copies:,} of {reviewed.total:,} images unknown"
+    unknown = f"{reviewed.num_unknown:,} of {reviewed.total:,} images unknown"
     copies = f", {reviewed.copies:,} of them with the same pixels as another" if reviewed.copies else ""
     say(console, f"{model.title}: {unknown}{copies}")
     if reviewed.unknown:
@@ -114,7 +114,10 @@ def review(request: ReviewRequest, console: Console) -> int:
         say(console, f"Name the groups in {request.output / PAGE}, and save {NAMES} into {request.output}; then:")
         say(console, f"  proser review {APPLY} {quote(str(request.output))} --to MY_IMAGES")
     elif reviewed.unknown:
-        say(console, f"no group: fewer than {request.least} images are unknown; {request.output / PAGE} shows them")
+        say(
+            console,
+            f"no group: fewer than {request.least} different images are unknown; {request.output / PAGE} shows them",
+        )
         say(console, "  a smaller --known-rate (more images are unknown) or --least (smaller groups) may give some")
     else:
         say(console, "nothing to review, and nothing written; with a smaller --known-rate more images are unknown")

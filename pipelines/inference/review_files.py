@@ -42,7 +42,7 @@ def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[
     ]
     names = [{"group": n, "images": len(group.rows)} for n, group in enumerate(groups, 1)]
     about = {
-        "title": shown(f"{title}: {len(reviewed.unknown):,} of {reviewed.total:,} images unknown"),
+        "title": shown(f"{title}: {reviewed.num_unknown:,} of {reviewed.total:,} images unknown"),
         "reviewed": reviewed,
         "groups": [_shown(number, group, reviewed) for number, group in enumerate(groups, 1)],
         "apart": [] if groups else [_image(row, reviewed) for row in range(len(reviewed.unknown))[:SHOWN]],

@@ -38,16 +38,22 @@ class UnknownImage:
 @dataclass
 class Reviewed:
     """What a model says of `total` images: the unknown ones with their embeddings float32[d], how many further unknown
-    ones were left out because there are too many, how many because they have the `pixels` (digests) of another one,
-    and the images that were skipped."""
+    ones were left out because there are too many, how many are copies of another one, and the images that were
+    skipped."""
 
     total: int = 0
     unknown: list[UnknownImage] = field(default_factory=list)
     embeddings: list[np.ndarray] = field(default_factory=list)
     left_out: int = 0
     copies: int = 0
-    pixels: set[bytes] = field(default_factory=set)
     failures: list[Failure] = field(default_factory=list)
+    seen: set[bytes] = field(default_factory=set)
+    """Digests of the pixels of all unknown images so far."""
+
+    @property
+    def num_unknown(self) -> int:
+        """With those left out and the copies."""
+        return len(self.unknown) + self.left_out + self.copies
 
 
 def review_images(
@@ -79,10 +85,10 @@ def _add(reviewed: Reviewed, classifier: OpenSetClassifier, part: Decoded, devic
     p_values = np.full(len(part.names), np.nan) if validation is None else validation.p_values(scores.scores)
     for row in np.flatnonzero(~scores.accepted):
         pixels = hashlib.blake2b(part.images[row], digest_size=16).digest()
-        if pixels in reviewed.pixels:
+        if pixels in reviewed.seen:
             reviewed.copies += 1
             continue
-        reviewed.pixels.add(pixels)
+        reviewed.seen.add(pixels)
         if len(reviewed.unknown) == MOST:
             reviewed.left_out += 1
             continue

@@ -145,7 +145,7 @@ def _describe(client: MlflowClient, name: str, version: str, classifier: OpenSet
 
 
 def _figures(classifier: OpenSetClassifier) -> dict[str, str]:
-    """What a list of versions shows, as tags; in more digits than it shows, which are not rounded twice."""
+    """What a list of versions shows, as tags, with more digits than it shows: nothing is rounded twice."""
     found = _metrics(classifier)
     return {name: f"{found[name]:.6f}" for name in SHOWN if name in found}
 

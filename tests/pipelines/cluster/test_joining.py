@@ -38,7 +38,7 @@ def command():
             while signal.getsignal(signal.SIGTERM) == ours:
                 time.sleep(0.001)
             os.kill(os.getpid(), signal.SIGTERM)
-        threading.Thread(target=terminate).start()
+        threading.Thread(target=terminate, daemon=True).start()
         session.join("")
     return 0
 

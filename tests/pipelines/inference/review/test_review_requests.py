@@ -65,6 +65,9 @@ def test_copies_of_an_image_are_one_and_counted(model: Path, photos: Path, tmp_p
     assert table(tmp_path / "thrice" / IMAGES) == once
     count = len(once)
     assert f"{3 * count} of 600 images unknown, {2 * count} of them with the same pixels as another" in text
+    page = (tmp_path / "thrice" / PAGE).read_text()
+    assert f"{3 * count} of 600 images unknown" in page
+    assert f"{2 * count} images have the same pixels as another" in page
 
 
 def test_without_an_unknown_image_nothing_is_written(
@@ -90,7 +93,7 @@ def test_without_an_image_that_can_be_decoded_nothing_is_written(model: Path, tm
 def test_without_a_group_the_page_says_so(model: Path, photos: Path, tmp_path: Path) -> None:
     few = tuple(str(path) for path in sorted(photos.iterdir())[:3])
     _, text = printed(review, ReviewRequest(str(model), few, tmp_path / "review"))
-    assert "no group: fewer than 5 images are unknown" in text
+    assert "no group: fewer than 5 different images are unknown" in text
     assert "most like" not in text
     page = (tmp_path / "review" / PAGE).read_text()
     assert "No group" in page
