@@ -60,7 +60,7 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
         ) from error
     finally:
         if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own ends the process without a word
+            signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own exits without a message
     for name in ("ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

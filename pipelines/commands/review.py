@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import Device, Model, chosen_device, skipped_lines
+from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.inference.review_names import NAMES, PAGE, add_images, read_named
@@ -37,14 +37,7 @@ class ReviewRequest:
     `proser review --apply FOLDER --to MY_IMAGES` then copies the named images."""
 
     model: Model
-    paths: Annotated[
-        tyro.conf.Positional[tuple[str, ...]],
-        tyro.conf.arg(
-            metavar="PATH ...",
-            help="Images: files, folders, patterns such as 'photos/*.jpg'.",
-            help_behavior_hint="(required)",
-        ),
-    ]
+    paths: Annotated[ImagePaths, tyro.conf.arg(help="Images: files, folders, patterns such as 'photos/*.jpg'.")]
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """New folder for the review: index.html, images.csv and names.csv."""
     known_rate: float | None = None

@@ -287,11 +287,7 @@ def test_the_terminal_tells_of_which_lists_a_published_number_is() -> None:
 def test_the_terminal_has_no_columns_of_published_numbers_where_there_is_none() -> None:
     column = PROTOCOLS["cifar100-openness"].columns[0]
     out = Console(file=io.StringIO(), width=80)
-    out.print(
-        terminal_table(
-            "openness", table_column(column, [SplitResult("cifar100", 0, "PROSER", {column.metric: 0.6}, 1.0)], "")
-        )
-    )
+    out.print(terminal_table("openness", table_column(column, results("PROSER", 0.6, column=column), "")))
     heads = next(line for line in out.file.getvalue().splitlines() if "method" in line)
     assert heads.split() == ["method", "measured", "splits"]
 
