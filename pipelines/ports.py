@@ -21,15 +21,20 @@ def check_port(port: int, host: str = "127.0.0.1") -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
+        except TypeError as error:  # letters that no name of a host has
+            raise _not_here(host, error) from None
         except OSError as error:
             if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-                raise ConfigError(
-                    f"--host got {host}, which is no address of this machine ({error.strerror}); give one, such as "
-                    "127.0.0.1"
-                ) from None
+                raise _not_here(host, error.strerror) from None
             raise ConfigError(
                 f"port {port} of {host} is not available ({error.strerror}); give a free one with --port"
             ) from None
+
+
+def _not_here(host: str, reason: object) -> ConfigError:
+    return ConfigError(
+        f"--host got {host}, which is no address of this machine ({reason}); give one, such as 127.0.0.1"
+    )
 
 
 def check_listens(host: str, port: int) -> None:

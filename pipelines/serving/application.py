@@ -62,7 +62,7 @@ class Routes:
         return JSONResponse(content, headers={"Vary": "Accept"})
 
     async def health(self) -> Response:
-        """The version that is served, and why a newer one is not; 503 as for /v2/health/live."""
+        """The version that is served, and the problem with a newer one, if any; 503 as for /v2/health/live."""
         return JSONResponse(self._health(), 200 if self._is_live else 503)
 
     async def predict(self, request: Request) -> Response:
@@ -91,8 +91,8 @@ class Routes:
         return JSONResponse({"live": self._is_live}, 200 if self._is_live else 503)
 
     async def ready(self) -> Response:
-        """Open Inference Protocol: 503 where the next request would get one, for now."""
-        ready = self._is_live and not self._recogniser.is_full
+        """Open Inference Protocol: 503 where the next request might get one, for now."""
+        ready = self._is_live and self._recogniser.is_ready
         return JSONResponse({"ready": ready}, 200 if ready else 503)
 
     async def model(self, request: Request) -> Response:

@@ -8,8 +8,8 @@ MAX_HEAD = 65_536  # bytes
 
 
 def limited_heads(max_seconds: float) -> type[HttpToolsProtocol]:
-    """The protocol of a server that waits this long for a head: a connection with a longer one gets a 400, one with a
-    later one is closed."""
+    """The protocol of a server that waits this long for a head: a connection with a head that is too long gets a 400,
+    one with a later head, or none after the rest of a refused request, is closed."""
 
     class LimitedHeads(HttpToolsProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -20,8 +20,13 @@ def limited_heads(max_seconds: float) -> type[HttpToolsProtocol]:
         def data_received(self, data: bytes) -> None:
             self._length += len(data)
             super().data_received(data)
-            if self._length > MAX_HEAD and not self.transport.is_closing():
+            if self.transport.is_closing():
+                return
+            if self._length > MAX_HEAD:
                 self.send_400_response(f"got a head of more than {MAX_HEAD} bytes; send fewer or shorter headers")
+            elif self._timer.cancelled() and self.cycle.response_complete:
+                # uvicorn keeps such a connection until its next head: an empty line, or more of a refused body, came
+                self._timer = self.loop.call_later(max_seconds, self.transport.close)
 
         def on_message_begin(self) -> None:
             self._timer.cancel()

@@ -36,7 +36,7 @@ QUOTED = re.compile(rb'"(?:[^"\\\r\n]|\\.)*"?')
 FILE = re.compile(rb"^content-disposition:.*;[ \t]*filename\*?[ \t]*=", re.IGNORECASE | re.MULTILINE)
 """In the head of a part of a form, without what is quoted there."""
 HEAD = 8192  # bytes that are looked at: more could only cost time
-OTHER_FIELDS = 16  # of a form, beside its files
+OTHER_FIELDS = 16  # of a form or of JSON, beside its images
 RETRY_AFTER_S = "1"
 CLIENT_LEFT = 499  # nginx's, in its log
 
@@ -109,6 +109,14 @@ def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes
 
 
 def _of_json(body: bytes, limits: Limits) -> list[bytes]:
+    """Its values are counted before they are parsed: `{},` becomes 72 bytes, and every other request waits for it."""
+    values = sum(body.count(sign) for sign in (b",", b"[", b"{"))  # or fewer, where a text has these signs
+    if values > limits.max_images + OTHER_FIELDS:
+        raise HTTPException(
+            413,
+            f"got JSON of up to {values} values; need {limits.max_images} images or fewer, and {OTHER_FIELDS} other "
+            "values or fewer. Send several requests",
+        )
     try:
         content = json.loads(body)
     except ValueError as error:  # of JSON, or of UTF-8

@@ -16,6 +16,10 @@ class Memory:
     def __init__(self) -> None:
         self._held = 0
 
+    def has_room(self, count: int) -> bool:
+        """Whether a further request may hold so many bytes."""
+        return not self._held or self._held + count <= MAX_HELD_BYTES
+
     @contextmanager
     def of_request(self) -> Iterator[Callable[[int], None]]:
         """What counts so many more bytes, until the end of the block. It raises HTTPException 503 where other requests

@@ -38,7 +38,8 @@ class Predictions(BaseModel):
 
 
 class Health(BaseModel):
-    """The version that is served, and why a newer one is not; `broken` where nothing but a new process helps."""
+    """The version that is served, and the `problem` with a newer one, if any; `broken` where nothing but a new process
+    helps."""
 
     status: Literal["ok", "broken"]
     model: str

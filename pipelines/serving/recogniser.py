@@ -81,8 +81,13 @@ class Recogniser:
 
     @property
     def is_full(self) -> bool:
-        """Whether a further request is refused."""
+        """Whether a further request is refused, however small."""
         return self._working >= self.options.max_waiting
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a further request is taken, however large."""
+        return not self.is_full and self._memory.has_room(self.options.limits.max_bytes)
 
     def check(self) -> None:
         """Raises RuntimeError where work hangs or batches fail: nothing but a new process helps."""

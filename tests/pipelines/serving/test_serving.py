@@ -95,6 +95,7 @@ class TestServer:
     def test_bad_requests_are_refused_while_good_ones_go_on(self, server: Server, encoded: list[bytes]) -> None:
         refused = [
             (413, as_json(encoded[:17]), JSON, "got 17 images; need 16 or fewer"),
+            (413, b'{"images": [' + b"{}," * 33 + b"{}]}", JSON, "got JSON of up to 69 values; need 16 images"),
             (413, b"x" * 200_001, "image/png", "need 0.2 MB or less"),
             (413, large_image(), "image/png", "got 0.0 megapixels in 1 image; need 0.01"),
             (415, b"--x", "multipart/mixed; boundary=x", "got multipart/mixed"),

@@ -32,6 +32,23 @@ class TestHeads:
             client.sendall(HEAD)
             rest(client)
 
+    @pytest.mark.parametrize(
+        ("before", "status", "more"),
+        [
+            (b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"200", b"\r\n"),
+            (b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n", b"413", b"x"),
+        ],
+        ids=["an empty line", "the body of a refused request"],
+    )
+    def test_what_begins_no_request_keeps_no_connection(
+        self, start: Start, before: bytes, status: bytes, more: bytes
+    ) -> None:
+        with connected(start(limits=replace(LIMITS, max_seconds=0.3))) as client:
+            client.sendall(before)
+            assert status in client.recv(10_000)
+            client.sendall(more)
+            rest(client)
+
     def test_no_number_of_requests_with_bodies_of_any_length_is_too_long_a_head(self, address: str) -> None:
         connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
         for length in (10, 150_000) * 3:

@@ -121,8 +121,10 @@ class TestHealth:
         for body in (as_json([file]), as_json(encoded[:4])):
             status, answer = ask(f"{address}/predict", body)
             assert (status, "MB of requests at a time" in answer["detail"]) == (503, True)
+        assert get(f"{address}/v2/health/ready")[0] == 503
         half.send(file[10:])
         assert half.getresponse().status == 200
+        assert get(f"{address}/v2/health/ready")[0] == 200
         assert ask(f"{address}/predict", as_json(encoded[:4]))[0] == 200
 
 
