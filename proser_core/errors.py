@@ -64,7 +64,7 @@ class TrackingError(ProserError):
 USER_OF_URI = re.compile(r"://(?:[^\s/@:]+@|[^\s/@:]*:(?!\d+(?:[/?#]|$))\S*@)")
 """Name and password before a host, up to the last @: passwords have slashes and @ too. A port is no password."""
 SECRET_FIELD = re.compile(
-    r"(?i)([?&;][^=&;\s]*(?:password|passwd|pwd|secret|token|key|credential|signature)[^=&;\s]*=)[^&;\s)'\"]+"
+    r"(?i)([?&;](?:sig|[^=&;\s]*(?:password|passwd|pwd|secret|token|key|credential|signature)[^=&;\s]*)=)[^&;\s)'\"]+"
 )
 
 
@@ -74,8 +74,8 @@ def hide_secrets(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its kind where it has none."""
-    lines = str(error).splitlines()
+    """The first line of an error's message, without secrets, or its kind where it has none."""
+    lines = hide_secrets(str(error)).splitlines()  # before a cut, which would make one unrecognisable
     return lines[0][:200] if lines else type(error).__name__
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pyarrow import fs
 
-from proser_core.errors import ConfigError, StorageError, first_line
+from proser_core.errors import SECRET_FIELD, ConfigError, StorageError, first_line
 
 RETRY_FOR_S, RETRY_EVERY_S = 60.0, 2.0
 WITH_FOLDERS = ("local", "hdfs")
@@ -158,10 +158,11 @@ def open_objects(uri: str) -> Objects:
     """Files at a URI, after one was written, read and deleted there. Raises ConfigError for a malformed URI, a missing
     bucket, or credentials that do not suffice."""
     try:
-        if urlsplit(uri).password:
+        if urlsplit(uri).password or SECRET_FIELD.search(uri):
             raise ConfigError(
-                "--storage got a URI with a password in it, which would be shown and stored; omit it, and give "
-                "credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile or role)"
+                "--storage got a URI with a password, key or token in it, which would be stored with the results; omit "
+                "it, and give credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a "
+                "profile or role)"
             )
         objects = Objects.from_uri(uri)
         replace(objects, retry_for_s=0.0).server_time_ns()

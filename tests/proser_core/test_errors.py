@@ -2,7 +2,7 @@
 
 import pytest
 
-from proser_core.errors import hide_secrets
+from proser_core.errors import first_line, hide_secrets
 
 WORD = "S3CRETPW"
 
@@ -17,6 +17,7 @@ WORD = "S3CRETPW"
         (f"https://{WORD}@host", "https://host"),
         (f"postgresql://h/db?user=u&password={WORD}", "postgresql://h/db?user=u&password=***"),
         (f"abfs://c/p?client_secret={WORD}&a=b", "abfs://c/p?client_secret=***&a=b"),
+        (f"abfss://c/p?sv=1&sig={WORD}%2F", "abfss://c/p?sv=1&sig=***"),
         (
             f"s3://b?secret_key={WORD} and s3://c?ACCESS_TOKEN={WORD}",
             "s3://b?secret_key=*** and s3://c?ACCESS_TOKEN=***",
@@ -35,8 +36,14 @@ def test_a_secret_of_a_uri_is_hidden(text: str, shown: str) -> None:
         "models:/proser@champion",
         "sqlite:////tmp/a@b/mlflow.db",
         "s3://bucket/p?region=eu&allow_delayed_open=true",
+        "http://host/designs?design=1&sigma=2",
         "write to a@b.example about http://host:80",
     ],
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
     assert hide_secrets(text) == text
+
+
+def test_a_secret_is_hidden_before_a_long_message_is_cut() -> None:
+    error = OSError(f"https://user:{WORD * 40}@host does not answer")
+    assert first_line(error) == "https://host does not answer"
