@@ -1,10 +1,12 @@
 """`proser export MODEL`: a classifier as one file that needs none of this code."""
 
 import tempfile
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
 import tyro
 from rich.console import Console
 
@@ -16,11 +18,8 @@ from proser_core.data.readers.image_files import check_paths
 from proser_core.errors import DataError
 from proser_core.titles import counted
 
-if TYPE_CHECKING:
-    import numpy as np
-
-
 ONNX = ".onnx"
+MOST_IMAGES = 256  # that a program is compared on
 
 
 @dataclass(frozen=True)
@@ -75,14 +74,19 @@ def export(request: ExportRequest, console: Console) -> int:
     return 0
 
 
-def _images(request: ExportRequest, size: int) -> "np.ndarray":
+def _images(request: ExportRequest, size: int) -> np.ndarray:
     """Of the request, or random ones: uint8[N, size, size, 3]."""
     from pipelines.inference.predictions import decoded_parts  # these load torch
     from proser_core.recognition.program_check import random_images
 
     if not request.images:
         return random_images(size)
-    images = next((part.images for part in decoded_parts(request.images, size) if part.names), None)
-    if images is None:
+    images = np.empty((0, size, size, 3), np.uint8)
+    with closing(decoded_parts(request.images, size)) as parts:
+        for part in parts:
+            images = np.concatenate([images, part.images])[:MOST_IMAGES]
+            if len(images) == MOST_IMAGES:
+                break
+    if not len(images):
         raise DataError(f"none of the images of {' '.join(request.images)} can be decoded; give others to compare on")
     return images

@@ -209,8 +209,10 @@ def _twin(given: Sequence[str], there: Sequence[str]) -> tuple[str, str] | None:
 
 def _copy(path: Path, folder: Path, digest: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / path.name
-    if os.path.lexists(target):  # another image of this name, or a link to one that is gone
-        target = folder / f"{path.stem[:50]}-{digest[:8]}{path.suffix}"  # of 255 bytes at most
+    other = f"{path.stem[:50]}-{digest[:8]}"  # of 255 bytes at most
+    numbered = (f"{other}-{number}{path.suffix}" for number in itertools.count(2))
+    names = itertools.chain([path.name, f"{other}{path.suffix}"], numbered)
+    # not of another image, of a copy that was edited, or of a link to an image that is gone
+    target = next(folder / name for name in names if not os.path.lexists(folder / name))
     with disk_full_errors(folder), atomic_path(target) as temporary:
         shutil.copyfile(path, temporary)

@@ -24,6 +24,7 @@ from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE, model_named
 from pipelines.workflow.best_of import MOST_MEMBERS, register_best
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
+from proser_core.naming import composed
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
@@ -91,16 +92,14 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
     """None where the two saw different images, and force is to promote without. Raises TrackingError without force."""
     ours, theirs = candidate.classifier, champion.classifier
     scores, their_scores = ours.validation_scores, theirs.validation_scores
+    names, their_names = (tuple(map(composed, each.class_names)) for each in (ours, theirs))
     if scores is None or their_scores is None:
         reason = "one of them has no record of its validation images"
-    elif ours.class_names == theirs.class_names and scores.is_of_images_of(their_scores):
+    elif names == their_names and scores.is_of_images_of(their_scores):
         bias, proxies = theirs.calibration.bias, _proxies(ours, theirs)
         return compare(scores, ours.calibration, their_scores, bias, tolerance=request.tolerance, proxies=proxies)
-    elif set(ours.class_names) != set(theirs.class_names) or _are_own_photos(scores, their_scores):
-        sides = (
-            Side(scores, ours.class_names, ours.calibration),
-            Side(their_scores, theirs.class_names, theirs.calibration),
-        )
+    elif set(names) != set(their_names) or _are_own_photos(scores, their_scores):
+        sides = (Side(scores, names, ours.calibration), Side(their_scores, their_names, theirs.calibration))
         found = compare_common(*sides, tolerance=request.tolerance)
         if found is not None:
             return found

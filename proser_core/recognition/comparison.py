@@ -117,7 +117,7 @@ def compare(
 
 @dataclass(frozen=True)
 class Side:
-    """A classifier in a comparison: its scores, its classes in order, and its calibration."""
+    """A classifier in a comparison: its scores, its classes in order (as `composed` has them), and its calibration."""
 
     scores: ValidationScores
     class_names: tuple[str, ...]

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from pipeline_runs import Proser
+from pyarrow import parquet
 from registered_models import classifier_of
 
 from proser_core.recognition import onnx_program, program
@@ -50,6 +52,18 @@ def test_in_onnx_it_is_compared_on_images_that_are_given(
     (tmp_path / "5.png").rename(tmp_path / "none.png")
     code, _, error = proser("export", model, *arguments[:-1], str(tmp_path / "none.png"))
     assert (code, "can be decoded" in error) == (2, True)
+
+
+def test_it_is_compared_on_the_first_256_images_of_all_files(
+    model: str, encoded: list[bytes], tmp_path: Path, proser: Proser
+) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "a.png").write_bytes(encoded[0])
+    (images / "b.png").write_text("no image")
+    parquet.write_table(pa.table({"image": encoded[:64] * 5}), images / "c.parquet")
+    code, out, _ = proser("export", model, "-o", str(tmp_path / "digits.pt2"), "--images", str(images))
+    assert (code, "compared on 256 images" in out) == (0, True)
 
 
 def test_a_score_without_such_a_form_is_refused_by_name_before_any_work(

@@ -53,6 +53,10 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
     run_id = registry.client.get_model_version("own", made.version.number).run_id
     measured = registry.client.get_run(run_id).data.metrics
     assert not any(name.startswith("test/") for name in measured), "test images were measured with another bias"
+    printed(calibrate, CalibrateRequest("models:/own/1", known, 0.8))
+    title = f"calibrate: own version 1 on {known.name}"
+    runs = registry.client.search_runs([experiment_id(registry.client)], f"attributes.run_name = '{title}'")
+    assert [run.info.run_id for run in runs if run.data.params["target_rate"] == "0.8"] == [run_id]
 
 
 def test_without_a_name_a_model_is_the_only_one_or_the_default_one(registry: Registry) -> None:

@@ -114,8 +114,13 @@ class TestApplying:
         target.write_bytes(b"another image")
         printed(apply, ApplyRequest(folder, images))
         assert target.read_bytes() == b"another image"
-        others = [path.read_bytes() for path in target.parent.iterdir()]
-        assert Path(first["path"]).read_bytes() in others
+        before = set(target.parent.iterdir())
+        (second,) = (path for path in before if path.read_bytes() == Path(first["path"]).read_bytes())
+        second.write_bytes(b"cropped")  # and so the image itself is not there any more
+        printed(apply, ApplyRequest(folder, images))
+        assert (target.read_bytes(), second.read_bytes()) == (b"another image", b"cropped")
+        (third,) = set(target.parent.iterdir()) - before
+        assert third.read_bytes() == Path(first["path"]).read_bytes()
 
     @pytest.mark.parametrize(
         ("name", "reason"),

@@ -157,6 +157,18 @@ def test_the_same_photos_under_another_name_of_their_class_are_those_of_another_
     assert f"objection: the class {names[0]} would no longer be known" in text
 
 
+def test_a_class_whose_accents_are_stored_in_another_way_is_the_same(
+    registry: Registry, classifier: OpenSetClassifier
+) -> None:
+    for photos, name in (
+        (of_photos(classifier, 0, "before"), "caf\u00e9"),
+        (of_photos(classifier, 2, "after"), "cafe\u0301"),
+    ):
+        registry.add(replace(photos, class_names=(name, *classifier.class_names[1:])))
+    code, text = promoted(registry, tolerance=0.03)
+    assert (code, "would no longer be known" in text) == (0, False)
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_proxies_are_compared_where_they_held_out_the_same_classes(
     registry: Registry, classifier: OpenSetClassifier, same: bool
