@@ -21,6 +21,8 @@ from pipelines.reports.sweep_table import (
     unfinished,
 )
 from proser_core import titles
+from proser_core.config import to_json
+from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
 from proser_core.recognition.result_tables import known_columns, known_legend
@@ -79,11 +81,12 @@ def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
     ]
     if not table.has_development:
         return "\n".join(lines)
-    lines += [
-        "Points are selected on validation images and development unknowns, by macro-F1; test images only report. "
-        "Development metrics of a selected point are optimistic: the same images selected it.",
-        "",
-    ]
+    if any(len(space.points) > 1 for space in spaces):
+        lines += [
+            "Points are selected on validation images and development unknowns, by macro-F1; test images only report. "
+            "Development metrics of a selected point are optimistic: the same images selected it.",
+            "",
+        ]
     for space in spaces:
         lines += [f"- **{space.title}**: {_selected(space)}", *(f"  {line}" for line in _against(space))]
     return "\n".join(lines) + "\n"
@@ -93,7 +96,8 @@ def _selected(space: Space) -> str:
     chosen = space.selected
     if chosen is None:
         return "no point finished."
-    found = f"selected {chosen.label}; development macro-F1 {spread(chosen, SELECTION_METRIC)}"
+    how = "selected" if len(space.points) > 1 else "the only point,"
+    found = f"{how} {chosen.label}; development macro-F1 {spread(chosen, SELECTION_METRIC)}"
     for setting in space.table.settings[:1]:
         macro_f1, auroc = (spread(chosen, f"{where(setting)}/{metric}") for metric in ("macro_f1", "auroc"))
         found += f", test at {in_words(setting)}: macro-F1 {macro_f1}, {titles.METRICS['auroc']} {auroc}"
@@ -111,8 +115,9 @@ def _against(space: Space) -> list[str]:
         best, nearest = max(found, key=lambda both: mean(both[1]))
         if above:
             own = difference(space.selected, control, SELECTION_METRIC)
+            which = "the selected one" if len(space.points) > 1 else "it"
             lines.append(
-                f"Above {control.label} on development macro-F1: {above} of {len(found)} points; the selected one "
+                f"Above {control.label} on development macro-F1: {above} of {counted(len(found), 'point')}; {which} "
                 f"differs by {_points(own)}."
             )
         else:
@@ -120,7 +125,20 @@ def _against(space: Space) -> list[str]:
                 f"No point is above {control.label} on development macro-F1: the nearest, {best.label}, differs by "
                 f"{_points(nearest)}."
             )
-    return lines
+    return [*lines, *_other_schedule(space)] if lines else []
+
+
+def _other_schedule(space: Space) -> list[str]:
+    """What of the selected point's training the controls do not share: they have the recipe's."""
+    chosen, usual = space.selected, to_json(space.table.own)
+    if chosen is None:
+        return []
+    shared = [name for name in usual if name in chosen.params and name not in ("objective", *PLACEHOLDER_FIELDS)]
+    others = [name for name in shared if chosen.params[name] != usual[name]]
+    if not others:
+        return []
+    found = ", ".join(f"{name} {number(chosen.params[name])} instead of {number(usual[name])}" for name in others)
+    return [f"The selected point has {found}; the controls have the recipe's, which may be a part of the difference."]
 
 
 def _points(differences: list[float]) -> str:

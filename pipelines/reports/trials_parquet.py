@@ -13,6 +13,7 @@ from pyarrow import parquet
 from pipelines.reports.spaces import NOT_FIELDS
 from pipelines.reports.sweep_table import SweepTable
 from proser_core.config import FinetuneConfig
+from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS
 from proser_core.data.splits.class_split import where
 from proser_core.jobs.selection import Row
 
@@ -28,7 +29,8 @@ ABOUT = {
     "status": pa.string(),  # finished, failed or stopped
     "reason": pa.string(),  # why it failed or was stopped, else empty
 }
-"""Then every field of `finetune` but the objective, and `seed`; null for controls. C is `num_dummies`."""
+"""Then every field of `finetune` but the objective, and `seed`; null for controls that are no trial. The trained
+control has no value for fields of placeholders. C is `num_dummies`."""
 KNOWN_METRICS = ("closed_set_accuracy", "balanced_accuracy", "known_rate", "known_accuracy")
 OF_TRIAL = {  # column: metric
     "bias": "calibration/bias",  # in units of the score
@@ -60,7 +62,9 @@ def write_parquet(table: SweepTable, path: Path) -> None:
 
 def _rows(table: SweepTable, trial: Row) -> list[dict[str, Any]]:
     metrics, split = trial["metrics"], table.splits[trial["split_index"]]
-    shared = {name: trial.get(name) for name in ABOUT} | {"recipe": table.recipe, **trial.get("params", {})}
+    lacks = PLACEHOLDER_FIELDS if trial["objective"] == "cross_entropy" else ()
+    params = {name: value for name, value in trial.get("params", {}).items() if name not in lacks}
+    shared = {name: trial.get(name) for name in ABOUT} | {"recipe": table.recipe, **params}
     shared |= {"objective": trial["objective"]}
     shared |= {column: metrics.get(metric) for column, metric in OF_TRIAL.items()} | {"num_known": split.num_known}
     of_settings = [

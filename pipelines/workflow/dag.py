@@ -122,11 +122,12 @@ def reported(
     trials: list[dict[str, Any]],
     evaluated: Artefact,
     space_infos: dict[str, SpaceInfo],
+    store: Store,
     folder: Path,
 ) -> None:
     """Tables and figures, made anew where `space_infos` have changed."""
     (split,) = splits
-    report(split, trials, evaluated, space_infos, folder)
+    report(split, trials, evaluated, space_infos, store.root / TRIALS, folder)
 
 
 def logged(evaluated: Artefact, reported: Artefact, session: TrainingSession) -> Artefact:

@@ -35,7 +35,8 @@ def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> d
         session.console.print(table)
     evaluation = read_evaluation(results["evaluated"])
     if recipe.data.has_development:
-        how = "Selected on development data" if len(inputs.finetunes) > 1 else "The only point"
+        points = [each for each in inputs.finetunes if each.objective == "proser"]
+        how = "Selected on development data" if len(points) > 1 else "The only point"
         session.say(f"{how}: {evaluation['point']['name']}")
     for fact in choice_facts(evaluation):
         session.say(fact)

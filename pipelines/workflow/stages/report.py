@@ -9,6 +9,7 @@ from pipelines.reports.figures.confusion import confusion_figure
 from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
+from pipelines.reports.results_page import COMPARED
 from pipelines.reports.scores_page import SCORES_PAGE, choice_facts, scores_page
 from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
@@ -57,12 +58,15 @@ def promotion_note(recipe: Recipe) -> str:
     )
 
 
-def report(split: TrainedSplit, trials: list[Row], evaluated: Artefact, spaces: Infos, folder: Path) -> None:
+def report(
+    split: TrainedSplit, trials: list[Row], evaluated: Artefact, spaces: Infos, trial_folders: Path, folder: Path
+) -> None:
     """Draw the figures and write the class split, the recipe, the data fingerprint and the tables."""
     recipe, task = split.recipe, split.task
     images = OpenSetTask.load(task.path)
     evaluation = read_evaluation(evaluated)
-    table = tabulate_run(recipe, images.split, trials, evaluation, spaces)
+    unmirrored = _baselines(split, images, trials, trial_folders) if recipe.calibration.mirror else []
+    table = tabulate_run(recipe, images.split, trials, evaluation, spaces, unmirrored)
     calibration = from_json(Calibration, evaluation["methods"][evaluation["method"]]["report"]["calibration"])
     facts = [*_selection(evaluation, table), *choice_facts(evaluation), _calibration(calibration)]
     classes = ClassReport.read(evaluation["classes"]) if evaluation["classes"] else None
@@ -114,16 +118,26 @@ def _baselines(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_fo
 
 
 def tabulate_run(
-    recipe: Recipe, split: ClassSplit, rows: Sequence[Row], evaluation: dict[str, Any], spaces: Infos
+    recipe: Recipe,
+    split: ClassSplit,
+    rows: Sequence[Row],
+    evaluation: dict[str, Any],
+    spaces: Infos,
+    unmirrored: Sequence[Row] = (),
 ) -> SweepTable:
     """The table of a run, a sweep over one space on one class split; every point is in the space, the recipe's own
-    too."""
+    too. Points are scored by PROSER's own score, without mirrored images: where the evaluation is of mirrored ones,
+    those `unmirrored` baselines that points are compared with come first."""
     space, index = recipe.space or OWN_SPACE, recipe.data.split_index
     points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
     others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
-    if recipe.calibration.reads_embeddings:  # the points are scored by PROSER's own score, without mirrored images
-        others = {titles.scored(PROSER, _scoring(evaluation)): evaluation["methods"][PROSER]["flat"], **others}
-    baselines = [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
+    if recipe.calibration.reads_embeddings:
+        of_model = titles.scored(PROSER, titles.CHOSEN) if evaluation["choices"] else PROSER
+        others = {of_model: evaluation["methods"][PROSER]["flat"], **others}
+    if recipe.calibration.mirror:
+        others = {titles.scored(name, titles.MIRRORED): metrics for name, metrics in others.items()}
+    baselines = [row for row in unmirrored if row["name"] in COMPARED]
+    baselines += [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
     images = images_title(recipe.data, [index], [recipe.seed])
     infos = {space: spaces[space] if recipe.space else SpaceInfo()}
     splits, data_set = {index: split}, _data_set(recipe)
@@ -132,10 +146,6 @@ def tabulate_run(
 
 def _data_set(recipe: Recipe) -> str:
     return "" if recipe.data.unknown else recipe.data.name
-
-
-def _scoring(evaluation: dict[str, Any]) -> str:
-    return titles.CHOSEN if evaluation["choices"] else titles.MIRRORED
 
 
 def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:

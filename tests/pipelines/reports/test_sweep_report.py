@@ -40,6 +40,7 @@ from pipelines.reports.sweep_table import spreads
 from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.workflow.best_of import best_rows
 from proser_core.config import FinetuneConfig
+from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS
 from proser_core.jobs.selection import select
 from proser_core.recognition.metrics import SettingMetrics
 
@@ -105,6 +106,18 @@ def test_the_parquet_file_has_a_row_for_each_trial_and_setting_and_typed_columns
     assert controls.beta.isna().all()
 
 
+def test_the_trained_control_has_no_place_among_points_in_the_parquet_file(tmp_path: Path) -> None:
+    control = trial({"objective": "cross_entropy"}, 0, 0.5, "trade_off") | {"objective": "cross_entropy", "spaces": []}
+    made = trade_off(range(1))
+    trials_parquet.write_parquet(replace(made, rows=[*made.rows, control]), tmp_path / "trials.parquet")
+    frame = parquet.read_table(tmp_path / "trials.parquet").to_pandas()
+    of_control = frame[frame.objective == "cross_entropy"]
+    assert of_control[[*PLACEHOLDER_FIELDS]].isna().all(axis=None)
+    assert set(of_control.epochs) == {FinetuneConfig().epochs}
+    means = frame[frame.num_unknown == 15].groupby(["beta", "gamma"]).macro_f1.mean()
+    assert means[1.0, 0.1] == pytest.approx(by_weights({"beta": 1.0, "gamma": 0.1}, 0))
+
+
 def test_without_unknown_test_classes_the_parquet_file_has_one_row_for_each_trial_and_control(tmp_path: Path) -> None:
     made = trade_off(range(1))
     trials_parquet.write_parquet(
@@ -167,6 +180,20 @@ def test_it_is_said_where_no_point_is_above_a_control() -> None:
     assert "beta 0, gamma 0, differs by -2.0 ± 0.0 points" in text
     better = table("trade_off", GRID, range(2), lambda point, split: by_weights(point, split) + 0.016)
     assert "Above CE control, MaxLogit on development macro-F1: 16 of 25 points" in overview(better)
+
+
+def test_a_selected_point_on_another_schedule_than_the_controls_is_told() -> None:
+    points = [{"epochs": epochs, "lr": lr} for epochs in (10, 20) for lr in (0.001, 0.01)]
+    by_epochs = table("one_factor", points, range(1), lambda point, split: 0.6 + point["epochs"] / 100 + point["lr"])
+    said = "The selected point has epochs 20 instead of 10, lr 0.01 instead of 0.001; the controls have the recipe's"
+    assert said in overview(by_epochs)
+    assert "the controls have the recipe's" not in overview(trade_off())
+
+
+def test_one_point_is_not_called_selected() -> None:
+    alone, several = overview(table(OWN_SPACE, GRID[:1], range(1), by_weights)), overview(trade_off())
+    assert ("the only point, " in alone, "selected" in alone) == (True, False)
+    assert ("the only point, " in several, "Points are selected on" in several) == (False, True)
 
 
 def test_a_failed_trial_and_a_lacking_split_are_told_with_reason() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from pipeline_runs import tiny_recipe
 from sweep_tables import SPLIT, metrics, trial
 
+from pipelines.reports.results_page import overview
 from pipelines.reports.spaces import methods_of, spaces_of
 from pipelines.workflow.stages.report import tabulate, tabulate_run
 from pipelines.workflow.training import TrainedSplit
@@ -55,3 +56,21 @@ def test_a_run_is_a_sweep_over_one_space_that_has_the_recipes_own_point_too() ->
         (found,) = spaces_of(made)
         assert found.title == (space or "own point")
         assert [point.label for point in found.points] == ["beta 1", "beta 2"]
+
+
+def test_where_images_are_mirrored_points_stand_beside_controls_that_are_not() -> None:
+    recipe = replace(tiny_recipe(), finetune=FinetuneConfig(), space="betas")
+    recipe = replace(recipe, calibration=replace(recipe.calibration, mirror=True))
+    rows = [trial({"beta": 1.0}, 0, 0.650, "betas"), trial({"beta": 2.0}, 0, 0.645, "betas")]
+    mirrored = {"PROSER": 0.66, "PROSER, p(unknown)": 0.6, "MaxLogit": 0.655}
+    methods = {name: {"flat": metrics(value)} for name, value in mirrored.items()}
+    plain = [{"split_index": 0, "name": name, "metrics": metrics(0.647)} for name in ("MSP", "MaxLogit")]
+    for choices, of_model in ({}, "PROSER, mirrored"), ({"PROSER": {}}, "PROSER, chosen score, mirrored"):
+        made = tabulate_run(recipe, SPLIT, rows, {"methods": methods, "choices": choices}, INFOS, plain)
+        labels = ["PROSER", "MaxLogit", of_model, "PROSER, p(unknown), mirrored", "MaxLogit, mirrored"]
+        assert {method.label: method.mean("dev/macro_f1") for method in methods_of(made)} == dict(
+            zip(labels, (0.65, 0.647, 0.66, 0.6, 0.655), strict=True)
+        )
+        assert "Above MaxLogit on development macro-F1: 1 of 2 points; the selected one differs by +0.3" in overview(
+            made
+        )
