@@ -1,7 +1,7 @@
 """Draws over the fine-tune's own knobs, for a search with a budget: weights, dummies, alpha, learning rate.
 
-The ranges hold the grids of the supplement. Points that fall behind on the development metric are stopped
-early (successive halving, Jamieson and Talwalkar 2016).
+The ranges hold the grids of the supplement, but not their zeros, which a logarithmic scale lacks. Points that fall
+behind on the development metric are stopped early (successive halving, Jamieson and Talwalkar 2016).
 """
 
 from typing import Any

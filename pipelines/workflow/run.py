@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,27 +42,35 @@ def run_checked(request: RunRequest, checked: CheckedRun, console: Console) -> i
             return choose_and_refit(recipe, num_classes, data_dir, session, started)
         session.cluster.check()
         if request.dry_run:
-            _print_plan("Plan", inputs, session, plan_photos([inputs], session.store), {})
+            _print_plan("Plan", inputs, session, plan_photos([inputs], session.store), Planned())
             return 0
         return finish_run(inputs, session.follow(open_run_of(recipe, inputs)), started)
 
 
 def _print_both_plans(planned: Mapping[str, TrainingInputs], session: Session) -> None:
     """Those of the proxy and of all classes: what the first measures, decodes and embeds, the second finds."""
-    photos, costs, embedded = plan_photos(planned.values(), session.store), plan.Costs(), 0
+    photos, before = plan_photos(planned.values(), session.store), Planned()
     for title, inputs in planned.items():
-        costs, embeds = _print_plan(f"Plan: {title}", inputs, session, photos, costs, embedded)
-        photos, embedded = PhotoPlan(), embedded + embeds
+        before = _print_plan(f"Plan: {title}", inputs, session, photos, before)
+        photos = PhotoPlan()
 
 
-def _print_plan(
-    title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan, known: plan.Costs, embedded_before: int = 0
-) -> tuple[plan.Costs, int]:
-    """What its trainings cost, as `known` where they are, and the number of images that it embeds. Raises ClusterError
-    where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
-    plans = [replace(each, embedded_before=embedded_before) for each in plan.plan_splits(inputs, session.store)]
-    costs = plan.measure(plans, session.cluster, inputs.bf16, known)
-    check_disk(disk_needed(plans, costs) + photos.disk, session.store)
+@dataclass(frozen=True)
+class Planned:
+    """What plans cost together: each training as it was measured, the images that are embedded, and bytes of disk."""
+
+    costs: plan.Costs = field(default_factory=dict)
+    embedded: int = 0
+    disk: int = 0
+
+
+def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan, before: Planned) -> Planned:
+    """This plan after the one `before`, and what both cost. Raises ClusterError where the cluster cannot train what is
+    missing, ConfigError where the disk cannot hold it."""
+    plans = [replace(each, embedded_before=before.embedded) for each in plan.plan_splits(inputs, session.store)]
+    costs = plan.measure(plans, session.cluster, inputs.bf16, before.costs)
+    disk = before.disk + disk_needed(plans, costs) + photos.disk
+    check_disk(disk, session.store)
     spaces = ", ".join(f"{name} ({counted(len(points), 'point')})" for name, points in inputs.spaces.items())
     first = ({"search space": spaces} if spaces else {}) | photos.lines()
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, duplicates counted once"
@@ -74,7 +82,7 @@ def _print_plan(
         below[""] = f"{more} take some seconds more"
     table = plan_table(title, plans, first, each, below)
     session.console.print(table, highlight=False)
-    return costs, sum(each.needs_embeddings for each in plans)
+    return Planned(costs, before.embedded + sum(each.needs_embeddings for each in plans), disk)
 
 
 def _evaluation_seconds(split: plan.SplitPlan, costs: plan.Costs) -> float:

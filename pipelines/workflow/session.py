@@ -32,10 +32,9 @@ from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
 from proser_core.data.data_sets import DataRoot
 from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
-from proser_core.errors import first_line, hide_secrets
+from proser_core.errors import ConfigError, first_line, hide_secrets
 from proser_core.jobs.spec import PRETRAIN
 from proser_core.learning.training import scoring_device
-from proser_core.networks.libraries import is_of_library
 from proser_core.networks.pretrained import describe_backbone
 from proser_core.store.store import Store
 from proser_core.titles import duration
@@ -80,10 +79,16 @@ def open_session(
     compares_times: bool = False,
 ) -> Iterator[Session]:
     """Hold the storage for this work alone, with a cluster that `cluster_file` launched. Raises ConfigError for a
-    storage or a tracking timeout that cannot be used, TrackingError where tracking fails inside."""
+    storage, a tracking timeout or a file that cannot be used, TrackingError where tracking fails inside."""
     tracking_timeout()
+    if cluster_file is not None and not cluster.address:
+        raise ConfigError(
+            f"--cluster-file got {cluster_file}, and without --cluster.address Ray starts on this machine alone; give "
+            "the cluster's address, or omit the file"
+        )
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
-        grows_to, mirror = largest_cluster(cluster_file), store if isinstance(store, Mirror) else None
+        grows_to = largest_cluster(cluster_file) if cluster.address else []
+        mirror = store if isinstance(store, Mirror) else None
         store.progress = partial(stage_bar, console)
         cluster_here = Cluster(cluster, store.root, stops_trials, compares_times, grows_to, mirror)
         yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
@@ -103,7 +108,7 @@ def announce(
     asked for."""
     say(console, f"{title}: storage {storage}, tracking {shown_uri()}")
     say_warnings(recipe, data_dir, console)
-    if is_of_library(recipe.network):
+    if recipe.network.is_of_library:
         say(console, describe_backbone(recipe, asked.network.features, expected_images(recipe, data_dir)["train"]))
 
 

@@ -1,7 +1,7 @@
 """What a training DAG starts from, as values, and the fine-tunes of a recipe."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +122,6 @@ def apply_point(recipe: Recipe, point: dict[str, Any], space: str) -> FinetuneCo
         wrong = [name for name in point if name != "finetune"] + ["finetune.objective"] * ("objective" in given)
         if wrong:
             raise ConfigError(f"it sets {wrong[0]}; it may set finetune.*, except finetune.objective")
-        return tuned
+        return replace(recipe, finetune=tuned).finetune
     except ConfigError as error:
         raise ConfigError(f"search space {space!r}: {error}") from error

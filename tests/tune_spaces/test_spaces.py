@@ -70,6 +70,17 @@ def test_a_point_with_a_value_that_does_not_suit_is_refused(fields: object, mess
         apply_point(digits(), {"finetune": fields}, "mine")
 
 
+def test_a_point_that_does_not_suit_the_recipe_is_refused() -> None:
+    recipe = digits()
+    recipe = replace(
+        recipe,
+        cluster=replace(recipe.cluster, num_workers=3),
+        finetune=replace(recipe.finetune, batch_size=30, batch_use="half"),
+    )
+    with pytest.raises(ConfigError, match=r"'mine': .* equal halves on each of 3 workers"):
+        apply_point(recipe, {"finetune": {"batch_size": 32}}, "mine")
+
+
 def write(path: Path, space: str, head: str = "") -> str:
     """A file with a space, and its path."""
     path.write_text(f"{head}\nfrom ray import tune\n\ndef param_space():\n    return {space}\n")

@@ -66,7 +66,7 @@ def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bo
     write_rows(rows, folder)
     placeholders = [row for row in rows if row["objective"] == "proser"]
     if placeholders and not any(row["status"] == "finished" for row in placeholders):
-        first = next(row for row in rows if row["status"] != "finished")
+        first = placeholders[0]
         raise TrainingError(f"no trial with placeholders finished; the first: {first['name']}: {first['reason']}")
     finished = [trial.folder for trial, row in zip(trials, rows, strict=True) if row["status"] == "finished"]
     failed = any(row["status"] == "failed" for row in rows)

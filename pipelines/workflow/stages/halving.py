@@ -26,7 +26,7 @@ def halve(trials: Sequence[Trial], train: Callable[[list[Trial], int], None]) ->
     many percent of their epochs. Ends where it leaves one that has neither come so far nor failed, for lack of time.
     The keys of trials that fell behind."""
     left, behind = list(trials), set[str]()
-    for percent in (*RUNGS, WHOLE):
+    for percent in (*_rungs(trials), WHOLE):
         waiting = [trial for trial in left if not _has_reached(trial, percent)]
         if waiting:
             train(waiting, percent)
@@ -50,7 +50,7 @@ def epochs_left(trials: Sequence[Trial], stoppable: Collection[FinetuneConfig]) 
     through = [trial for trial in trials if trial.recipe.finetune not in stoppable and not _has_reached(trial, WHOLE)]
     found = [[_epochs_between(trial, 0, WHOLE) for trial in through]]
     left = [trial for trial in trials if trial.recipe.finetune in stoppable]
-    for before, percent in pairwise((0, *RUNGS, WHOLE)) if left else ():
+    for before, percent in pairwise((0, *_rungs(left), WHOLE)) if left else ():
         waiting = [trial for trial in left if not _has_reached(trial, percent)]
         found.append([_epochs_between(trial, before, percent) for trial in waiting])
         left = left[: _number_kept(len(left))] if waiting else _best(left, percent)
@@ -61,6 +61,13 @@ def pause_at(percent: int, epochs: int) -> int:
     """After how many of its epochs a trial pauses; 0 where it has no more of them."""
     reached = _epochs_at(percent, epochs)
     return reached if reached < epochs else 0
+
+
+def _rungs(trials: Sequence[Trial]) -> list[int]:
+    """Those at which a trial has more epochs than at the one before: of three epochs, 10 and 30 % are the first."""
+    lengths = {trial.recipe.finetune.epochs for trial in trials}
+    steps = pairwise((0, *RUNGS))
+    return [at for before, at in steps if any(_epochs_at(at, each) > _epochs_at(before, each) for each in lengths)]
 
 
 def _epochs_at(percent: int, epochs: int) -> int:

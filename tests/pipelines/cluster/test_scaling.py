@@ -7,7 +7,9 @@ import pytest
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.scaling import MOST_REPLICAS, largest_cluster
+from pipelines.console import console
 from pipelines.recipes import cifar100
+from pipelines.workflow.session import open_session
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ConfigError
 
@@ -137,3 +139,24 @@ def test_another_or_a_malformed_file_is_refused_in_one_line(content: bytes, reas
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         largest_cluster(tmp_path / "none.yaml")
+
+
+def test_machines_of_ones_own_do_not_grow_in_number() -> None:
+    assert largest_cluster(ROOT / "clusters/own_machines.yaml") == []
+
+
+def test_ray_on_this_machine_alone_takes_no_cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even that of `ray up` on a head node: what it promises is not here."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "ray_bootstrap_config.yaml").write_text((ROOT / "ray_cluster.yaml").read_text())
+    with open_session(ClusterConfig(), tmp_path / "storage", console(), "a test") as session:
+        assert session.cluster.grows_to == []
+    with open_session(ClusterConfig(address="auto"), tmp_path / "storage", console(), "a test") as session:
+        assert len(session.cluster.grows_to) == 5
+    with (
+        pytest.raises(ConfigError, match=r"without --cluster\.address Ray starts on this machine alone"),
+        open_session(
+            ClusterConfig(), tmp_path / "storage", console(), "a test", cluster_file=ROOT / "ray_cluster.yaml"
+        ),
+    ):
+        pass

@@ -80,6 +80,15 @@ def test_the_best_third_goes_on_at_each_rung(trials: Callable[[int, int], list[T
     assert rungs_left(made) == [[], [], []], "nothing of it is left"
 
 
+@pytest.mark.parametrize("epochs", [2, 3])
+def test_of_few_epochs_two_rungs_are_one(epochs: int, trials: Callable[[int, int], list[Trial]]) -> None:
+    train, made = Trainer(rising(9)), trials(9, epochs)
+    expected = rungs_left(made)
+    behind = halve(made, train)
+    assert train.epochs == {str(n): epochs if n >= 6 else 1 for n in range(9)}
+    assert (expected, fallen_behind(made)) == ([[1] * 9, [epochs - 1] * 3], behind)
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_their_order_does_not_matter(order: int, trials: Callable[[int, int], list[Trial]]) -> None:
     train = Trainer(rising(9))
