@@ -26,11 +26,13 @@ def task_from_arrays(
     Images are uint8[N, H, H, 3], or grey as uint8[N, H, H], all of one size. Test images whose label is none of the
     known ones are unknown; `development` are unknown images that may choose between fine-tunes, of other classes than
     the test's. Without test images nothing is reported but the validation. Raises DataError for arrays of another type
-    or size, for fewer than two classes, for a class with fewer than two images, and for test labels none of which is
-    known.
+    or size, for a missing label, for fewer than two classes, for a class with fewer than two images, and for test
+    labels none of which is known.
     """
     if (test_images is None) != (test_labels is None):
         raise DataError("test_images and test_labels are given together, or neither of them")
+    for kind, given in (("labels", labels), ("test_labels", test_labels)):
+        _check_given(kind, given)
     classes = np.unique(labels)
     if not 0 < val_fraction < 1:
         raise DataError(f"val_fraction is {val_fraction}; need a share between 0 and 1")
@@ -71,6 +73,16 @@ def task_from_arrays(
         test=Labelled(tested, np.minimum(test.labels, count)),
         test_classes=test.labels,
     )
+
+
+def _check_given(kind: str, labels: np.ndarray | None) -> None:
+    """Refuses None, NaN and pandas' NA among labels, which have no order or would be a class."""
+    if labels is None:
+        return
+    values = np.asarray(labels).tolist()
+    missing = sum(each is None or type(each).__name__ == "NAType" or each != each for each in values)
+    if missing:
+        raise DataError(f"{missing} of {len(values)} {kind} are missing (None or NaN); give each image one, or drop it")
 
 
 def _check_test_labels(test_labels: np.ndarray, classes: np.ndarray) -> None:

@@ -28,7 +28,7 @@ def measure_evaluation(recipe: Recipe, images: Mapping[str, int]) -> float:
         counts["train"] = min(counts["train"], INDEX_SIZE)
     share = min(1.0, SAMPLE / sum(counts.values()))
     sample = {part: max(2, round(share * count)) if count else 0 for part, count in counts.items()}
-    sample["train"] = max(sample["train"], recipe.data.num_known)  # OpenMax needs an image of each class
+    sample["train"] = max(sample["train"], 2 * recipe.data.num_known)  # OpenMax needs one of each class, a Gaussian two
     task = random_task(recipe, sample, image_size=1)  # logits are random too, not of images
     size = 0
     if reads:

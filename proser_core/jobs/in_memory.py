@@ -42,11 +42,12 @@ def train(
     """Train a classifier as the recipe states, calibrate it on the task's validation images, and evaluate it.
 
     Trains the recipe's own fine-tune with placeholders, or what `method` (of `METHODS`) scores: the pretrained network,
-    a control, an ablation, or a network of the method's own by the schedule `own_networks`. `progress` prints epochs
-    and the time that is left. The weights equal those of a job with the same recipe and number of threads, bit for bit.
-    Raises ConfigError for a recipe that does not fit the task or this machine, TrainingError where the loss is not
-    finite, CalibrationError where the score cannot be fitted or calibrated, CheckpointError for a weights file that
-    does not fit, DataError for a test setting without images.
+    a control, an ablation, or a network of the method's own by the schedule `own_networks`. A method brings its own
+    score, in the place of `calibration.score`. `progress` prints epochs and the time that is left. The weights equal
+    those of a job with the same recipe and number of threads, bit for bit. Raises ConfigError for a recipe that does
+    not fit the task or this machine, TrainingError where the loss is not finite, CalibrationError where the score
+    cannot be fitted or calibrated, CheckpointError for a weights file that does not fit, DataError for a test setting
+    without images.
     """
     check_machine(recipe)
     recipe = with_features(with_pretrained(recipe), len(task.train))

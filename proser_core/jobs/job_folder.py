@@ -73,7 +73,7 @@ def _run_side_by_side(jobs: Mapping[Path, JobFile], titles: Mapping[Path, str], 
         jobs[path].recipe.pretrain.epochs + jobs[path].finetune_epochs for path in titles
     )  # without own networks
     progress.expect("job", most)
-    progress.begin(f"{len(titles)} jobs, {min(at_once, len(titles))} at a time", "job", most, done)
+    progress.begin(f"{len(titles)} jobs, {min(at_once, len(titles))} at a time", "job", most, min(before, most))
     try:
         while waiting or running:
             while waiting and len(running) < at_once:

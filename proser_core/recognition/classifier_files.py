@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from proser_core.config import NetworkConfig, from_json, to_json
@@ -42,7 +43,7 @@ Versions that do not know one of them refuse it."""
 FORMATS = (FORMAT_OF_MARGINS, FORMAT, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS, FORMAT_OF_ENSEMBLES)
 CARD, MODEL_CARD = "classifier.json", "MODEL_CARD.md"
 WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validation_scores.npz", "proxy.npz"
-FITTING = "embeddings.npz"
+FITTING, STANDARDISATION = "embeddings.npz", "standardisation.npz"
 MARGINS = "holdout.npz"
 PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
 NEEDED = {
@@ -80,11 +81,16 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
     if classifier.fitting is not None:
         classifier.fitting.save(folder / FITTING)
         files.append(FITTING)
+    backbone = net.backbone if isinstance(net, ClosedSetNet | PlaceholderNet) else None
+    if backbone is not None and backbone.standardised_by is not None:
+        mean, std = (each.cpu().numpy() for each in backbone.standardised_by)
+        np.savez(folder / STANDARDISATION, allow_pickle=False, mean=mean, std=std)
+        files.append(STANDARDISATION)
     card = {
         "format": _format(classifier),
         "sha256": {name: sha256_of(folder / name) for name in files},
         "network": to_json(replace(classifier.network, weights_file="")),  # its weights are in the folder
-        "split_point": net.backbone.split_point if isinstance(net, ClosedSetNet | PlaceholderNet) else "",
+        "split_point": "" if backbone is None else backbone.split_point,
         "own": None if classifier.own is None else vars(classifier.own),
         "num_dummies": classifier.num_dummies,
         "image_size": classifier.image_size,
@@ -184,13 +190,17 @@ def _net(
     def with_placeholders(count: int) -> PlaceholderNet:
         return add_placeholders(make_closed_set_net(network, num_known, size, seed=0), count, seed=0)
 
+    net: ClosedSetNet | PlaceholderNet
     if card.get("dummies_of_members"):
-        net: nn.Module = EnsembleNet([with_placeholders(count) for count in card["dummies_of_members"]])
+        net = EnsembleNet([with_placeholders(count) for count in card["dummies_of_members"]])
     elif num_dummies:
         net = with_placeholders(num_dummies)
     else:
         net = make_closed_set_net(network, num_known, size, seed=0)
     load_weights(net, folder / WEIGHTS)
+    if STANDARDISATION in card["sha256"]:
+        with np.load(folder / STANDARDISATION) as arrays:
+            net.backbone.standardised_by = torch.from_numpy(arrays["mean"]), torch.from_numpy(arrays["std"])
     return net
 
 

@@ -185,4 +185,5 @@ def _mean_f1(hits: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def confusion_matrix(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> np.ndarray:
     """int64[K+1, K+1]: images by true and by called class, of targets and predictions int64[N] in 0..K."""
     size = num_known + 1
-    return np.bincount(targets * size + predictions, minlength=size * size).reshape(size, size)
+    true, called = (np.asarray(each, np.int64) for each in (targets, predictions))
+    return np.bincount(true * size + called, minlength=size * size).reshape(size, size)

@@ -1,8 +1,10 @@
 """Padded and mirrored images, of which random crops are windows, held once for all processes of a machine."""
 
 import fcntl
+import mmap
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 
@@ -16,8 +18,15 @@ def padded_versions(images: np.ndarray, padding: int, flip: bool) -> np.ndarray:
     return np.stack([padded, padded[:, :, ::-1]]) if flip else padded[None]
 
 
+def is_whole_file(images: np.ndarray) -> TypeGuard[np.memmap]:
+    """Whether these are all images of a mapped .npy file. A part of one is a memmap with its name, too."""
+    if not (isinstance(images, np.memmap) and isinstance(images.base, mmap.mmap)):
+        return False
+    return str(images.filename).endswith(".npy")
+
+
 def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
-    """`padded_versions`, mapped from a hidden file beside that of the images; the first process writes it.
+    """`padded_versions` of a whole file, mapped from a hidden one in its folder; the first process writes that.
 
     Where it cannot be written, or the file system has no locks, this process holds a table of its own.
     """

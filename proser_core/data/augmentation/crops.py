@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from proser_core.config import DataConfig
-from proser_core.data.augmentation.crop_tables import padded_versions, shared_table
+from proser_core.data.augmentation.crop_tables import is_whole_file, padded_versions, shared_table
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.normalisation import are_pixels
 
@@ -39,7 +39,7 @@ class CropTable:
         self._windows = _Windows(len(images), images.shape[1], images.shape[2], padding)
         versions = (
             torch.from_numpy(shared_table(images, padding, flip))
-            if device.type == "cpu" and isinstance(images, np.memmap)
+            if device.type == "cpu" and is_whole_file(images)
             else torch.from_numpy(padded_versions(images, padding, flip)).to(device)
         )
         row_length = 3 * self._windows.width

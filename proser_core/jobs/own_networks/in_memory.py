@@ -9,6 +9,7 @@ from proser_core.baselines.tables import fit_score
 from proser_core.config import Recipe, to_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import OwnNetwork
 from proser_core.jobs.own_networks.plans import check_servable, with_needs
@@ -28,7 +29,12 @@ def train_own_method(
     task: OpenSetTask, recipe: Recipe, method: Method, schedule: ScheduleName, progress: EpochProgress
 ) -> OpenSetClassifier:
     """Train what a method needs and its own network, fit and calibrate its score, and evaluate it. Raises ConfigError
-    for a task that the network cannot serve, TrainingError where a loss is not finite."""
+    for a task that the network cannot serve or mirrored images, TrainingError where a loss is not finite."""
+    if recipe.calibration.mirror:
+        raise ConfigError(
+            f"calibration.mirror is on, and images are not mirrored for {method.name}, which has a network of its own; "
+            "turn it off"
+        )
     network = look_up("network", method.network, OWN_NETWORKS)
     check_servable(network, recipe)
     net = _trained(network, task, recipe, schedule, progress)

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +85,10 @@ def test_development_images_are_unknown() -> None:
             {"test_images": pixels(2), "test_labels": np.array(["0", "1"])},
             "such as '0', and the known ones int64 such as 0",
         ),
+        ({"labels": np.array([0, 1] * 3 + [np.nan] * 2)}, "2 of 8 labels are missing"),
+        ({"labels": np.array(["a", "b"] * 3 + [None] * 2, object)}, "2 of 8 labels are missing"),
+        ({"labels": pd.array([0, 1] * 3 + [pd.NA] * 2, "Int64")}, "2 of 8 labels are missing"),
+        ({"test_images": pixels(2), "test_labels": np.array([0, np.nan])}, "1 of 2 test_labels are missing"),
         ({"val_fraction": float("nan")}, "val_fraction is nan; need a share between 0 and 1"),
         ({"val_fraction": 5.0}, "val_fraction is 5.0"),
     ],

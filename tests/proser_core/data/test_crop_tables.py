@@ -43,13 +43,22 @@ def test_it_is_what_a_process_would_make_for_itself(mapped: np.memmap, padding: 
         np.testing.assert_array_equal(want[1], want[0][:, :, ::-1])
 
 
-def test_batches_from_it_equal_those_from_memory(mapped: np.memmap) -> None:
-    def batches(images: np.ndarray) -> list[torch.Tensor]:
-        made = batches_of(Labelled(images, np.arange(30)), batch_size=10)
-        return [batch.images for epoch in range(2) for batch in made.epoch(epoch)]
+def two_epochs(images: np.ndarray) -> list[torch.Tensor]:
+    made = batches_of(Labelled(images, np.arange(len(images))), batch_size=10)
+    return [batch.images for epoch in range(2) for batch in made.epoch(epoch)]
 
-    for shared, own in zip(batches(mapped), batches(IMAGES), strict=True):
+
+def test_batches_from_it_equal_those_from_memory(mapped: np.memmap) -> None:
+    for shared, own in zip(two_epochs(mapped), two_epochs(IMAGES), strict=True):
         assert torch.equal(shared, own)
+
+
+def test_a_part_of_a_file_gets_a_table_of_its_own(mapped: np.memmap, tmp_path: Path) -> None:
+    """numpy gives it the name of the file, too."""
+    for part in (mapped[:20], mapped[10:], mapped[:, ::-1]):
+        for shared, own in zip(two_epochs(part), two_epochs(np.array(part)), strict=True):
+            assert torch.equal(shared, own)
+    assert list(tmp_path.glob(".*.npy")) == []
 
 
 def test_it_is_hidden_whole_and_written_once(mapped: np.memmap, tmp_path: Path) -> None:

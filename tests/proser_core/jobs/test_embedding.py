@@ -21,9 +21,10 @@ from proser_core.jobs.worker import run_job
 from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, rebased, with_features, with_pretrained
-from proser_core.recognition.embedding_table import task_embeddings
+from proser_core.recognition.embedding_table import compute_embedding_table, task_embeddings
 from proser_core.recognition.embeddings import compute_embeddings
 from proser_core.recognition.logits import task_logits
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.tables import load_logits
 from proser_core.store.store import Artefact, Store
 
@@ -131,6 +132,19 @@ def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_
     weights = classifier.net.backbone.state_dict()
     assert all(torch.equal(value, weights[name]) for name, value in fresh.backbone.state_dict().items())
     assert (classifier.predict(task.train.images).probabilities[:, :3].argmax(1) == task.train.targets).mean() > 0.9
+
+
+def test_a_loaded_classifier_knows_by_what_its_head_saw_embeddings(recipe, tmp_path):
+    task = bright_task()
+    classifier = train(task, recipe)
+    classifier.save(tmp_path)
+    loaded = OpenSetClassifier.load(tmp_path)
+    both = [
+        compute_embedding_table(each.net, task.val.images, (task.mean, task.std), CPU) for each in (classifier, loaded)
+    ]
+    assert len(both[0].centre) > 1
+    for name, value in vars(both[0]).items():
+        np.testing.assert_array_equal(getattr(both[1], name), value)
 
 
 @pytest.mark.parametrize("seed", range(4))

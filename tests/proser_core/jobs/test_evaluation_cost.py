@@ -24,6 +24,7 @@ RECIPES = {
     "outlier sets": with_data(outliers=("noise", "omniglot"), unknown_settings=()),
     "every class known": with_data(unknown_settings=(), development="none"),
     "more classes than images in the sample": with_data(num_known=1500),
+    "a Gaussian of each class": replace(with_data(num_known=150), calibration=CalibrationConfig(score="Mahalanobis")),
 }
 
 

@@ -51,6 +51,14 @@ def test_macro_f1_equals_scikit_learns_over_the_classes_that_occur_or_are_predic
     assert open_set_macro_f1(predictions, targets, num_known) == pytest.approx(expected, abs=1e-12)
 
 
+def test_lists_and_small_integers_are_counted_as_any_others():
+    targets = [0, 1, 2, 20, 19]
+    assert open_set_macro_f1(targets, targets, 20) == 1.0
+    small = np.array(targets, np.uint8)
+    assert open_set_macro_f1(small, small, 20) == 1.0
+    assert open_set_macro_f1(small[::-1], small, 20) == open_set_macro_f1(targets[::-1], targets, 20) < 1.0
+
+
 def test_a_known_class_without_a_test_image_costs_no_macro_f1():
     targets = np.array([0, 0, 1, 3])
     assert open_set_macro_f1(targets, targets, 3) == 1.0

@@ -79,6 +79,9 @@ def test_the_schedule_is_that_which_is_asked_for_and_a_task_that_does_not_suit_i
     monkeypatch.setitem(OWN_NETWORKS, NEAREST.name, picky)
     with pytest.raises(ConfigError, match="plain cannot be trained on digits: two classes are too few"):
         train(digits(), RECIPE, METHOD)
+    mirrored = replace(RECIPE, calibration=replace(RECIPE.calibration, mirror=True))
+    with pytest.raises(ConfigError, match=f"images are not mirrored for {METHOD.name}"):
+        train(digits(), mirrored, METHOD)
 
 
 def test_what_a_need_needs_refuses_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
