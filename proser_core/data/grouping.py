@@ -18,6 +18,7 @@ from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fing
 from proser_core.data.readers.parquet import read_texts
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
+from proser_core.naming import composed
 from proser_core.store.files import absolute
 from proser_core.titles import counted
 
@@ -94,7 +95,7 @@ def _from_folders(paths: Sequence[str], folders: Sequence[Path], level: int) -> 
 
 def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | None]:
     groups, top = _read_table(table), absolute(root)
-    names = [os.path.relpath(path, top) for path in paths]
+    names = [composed(os.path.relpath(path, top)) for path in paths]
     missing = [name for name in names if name not in groups]
     if missing:
         raise DataError(
@@ -105,7 +106,7 @@ def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | Non
 
 
 def _read_table(table: Path) -> Mapping[str, str]:
-    """Groups by path."""
+    """Groups by path, accents as `composed` has them."""
     if table.suffix.lower() == ".parquet":
         return _by_path(table, zip(*read_texts(table, *COLUMNS), strict=True))
     try:
@@ -122,7 +123,8 @@ def _read_table(table: Path) -> Mapping[str, str]:
 
 def _by_path(table: Path, rows: Iterable[tuple[str, str]]) -> dict[str, str]:
     groups: dict[str, str] = {}
-    for path, group in rows:
+    for written, group in rows:
+        path = composed(written)
         if groups.setdefault(path, group.strip()) != group.strip():
             raise DataError(f"{table} has {path} in two groups, {groups[path]} and {group.strip()}; give each path one")
     return groups
@@ -133,6 +135,6 @@ def _linked(names: Sequence[str | None]) -> np.ndarray:
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         if name is not None:
-            rows.setdefault(name, []).append(row)
+            rows.setdefault(composed(name), []).append(row)
     pairs = [pair for found in rows.values() for pair in pairwise(found)]
     return np.array(pairs, np.int64).reshape(-1, 2)

@@ -6,7 +6,7 @@ import numpy as np
 
 from proser_core.config import Recipe
 from proser_core.data.catalogue import SOURCES
-from proser_core.data.data_sets import DataRoot, DataSet, open_data_set
+from proser_core.data.data_sets import DataRoot, DataSet, open_data_set, path_of
 from proser_core.data.outliers.outlier_sets import OUTLIERS, OutlierSet, open_outlier_set, sources_of
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError, DataError
@@ -20,7 +20,8 @@ READING = __name__
 
 
 def check_further(recipe: Recipe, data_dir: DataRoot) -> None:
-    """Raises ConfigError for a set that there is not, or that is known or tested on, DataError for one not found."""
+    """Raises ConfigError for a set that there is not, that is known or tested on, or that has no place beside one's own
+    classes, DataError for one not found."""
     data = recipe.data
     taken = set().union(*map(sources_of, (data.name, data.unknown, data.development, *data.outliers)))
     for name in recipe.calibration.development:
@@ -30,9 +31,14 @@ def check_further(recipe: Recipe, data_dir: DataRoot) -> None:
                 f"calibration.development has {name}, whose classes or images are known, tested on, or already "
                 "those of data.development; give another set"
             )
-        missing = _opened(name, data_dir, data.download).missing
-        if missing:
-            raise DataError(missing)
+        found, root = _opened(name, data_dir, data.download), path_of(data_dir)
+        if data.is_own and root and not (root / "train").is_dir() and _has_files(found):
+            raise ConfigError(
+                f"calibration.development has {name}, whose files would be a class among yours in {root}; move your "
+                "classes to train/CLASS and put its Parquet files beside train/, or name a generated set, such as noise"
+            )
+        if found.missing:
+            raise DataError(found.missing)
 
 
 def further_images(recipe: Recipe, task: Artefact, data_dir: DataRoot, store: Store) -> Artefact | None:
@@ -69,6 +75,13 @@ def _opened(name: str, data_dir: DataRoot, download: bool) -> DataSet | OutlierS
     if name in OUTLIERS:
         return open_outlier_set(name, data_dir)
     return open_data_set(name, data_dir, download=download)
+
+
+def _has_files(found: DataSet | OutlierSet) -> bool:
+    """Whether it is one that lies in a data directory: not generated, nor part of a package."""
+    if isinstance(found, OutlierSet):
+        return found.place is None or found.place.count is not None
+    return found.layout is None or bool(found.layout.needs)
 
 
 def _read(images: DataSet | OutlierSet, size: int, count: int, seed: int) -> np.ndarray:

@@ -99,6 +99,12 @@ class ListedFolder:
                 f"{root} has train/ with classes, and also {others[0]}/ with images; only val/ and test/ are read "
                 "there. Rename or move it, or, if train is a class, rename that"
             )
+        for part in FOLDER_PARTS[1:]:
+            if not folders[part] and _holds_image(root / part):
+                raise DataError(
+                    f"{root}/{part} has images and no folder of a class, and would not be read; put them into a folder "
+                    "for each class there, or move them"
+                )
         for part in filter(folders.get, FOLDER_PARTS[1:]):
             for name in sorted({*folders[part]} ^ {*folders["train"]}):
                 has, lacks = ("train", part) if name in folders["train"] else (part, "train")

@@ -7,7 +7,7 @@ from pathlib import Path
 from proser_core.errors import DataError
 from proser_core.store.files import absolute
 
-ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+ENDINGS = (".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Of the names of image files, in lower case."""
 
 

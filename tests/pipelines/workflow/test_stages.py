@@ -20,7 +20,7 @@ from pipelines.workflow.training import TrainedSplit, finetunes_of, infos_of
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.config.calibration import NetworkName
 from proser_core.data.tasks import OpenSetTask, TaskSummary
-from proser_core.errors import ConfigError, TrainingError
+from proser_core.errors import ConfigError, DataError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.further_development import check_further, further_images, load_further
 from proser_core.jobs.network_tables import TABLES
@@ -103,7 +103,7 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     for each in (evaluated, folder):
         each.mkdir()
     evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated)
-    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), folder)
+    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), trained.folders, folder)
     names = {path.name for path in (folder / "tables").iterdir()}
     assert {"evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
@@ -158,7 +158,7 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
 
     evaluate_run(*given)
     assert sorted((store.root / TABLES).glob("*")) == computed
-    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), folder)
+    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), trained.folders, folder)
     page = (folder / "tables" / SCORES_PAGE).read_text()
     assert page.count("(chosen)") == 3
     assert "development, noise" in page
@@ -197,7 +197,7 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     val = OpenSetTask.load(split.task.path).val
     scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
     np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
-    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), folder)
+    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), trained.folders, folder)
     assert f"Network of the model: {found['network']}" in (folder / "results.md").read_text()
     for name in ("scores", "macro_f1_over_known_rate", "known_rate", "confusion"):
         assert f"<title>{wanted}: " in (folder / "figures" / f"{name}.svg").read_text()
@@ -243,6 +243,19 @@ def test_a_score_or_development_set_that_cannot_be_used_is_refused(
 
     with pytest.raises(ConfigError, match=message):
         check()
+
+
+def test_a_development_set_of_files_has_no_place_beside_classes_of_ones_own(tmp_path: Path) -> None:
+    recipe = Recipe(
+        data=DataConfig(name="folder", num_known=0, unknown_settings=(), development="none"),
+        calibration=CalibrationConfig(score="auto", development=("cifar10",)),
+    )
+    for place, error in (("cat", "move your classes to train/CLASS"), ("train/cat", "cifar10 was not found")):
+        (tmp_path / place).mkdir(parents=True)
+        with pytest.raises((ConfigError, DataError), match=error):
+            check_further(recipe, tmp_path)
+    generated = replace(recipe, calibration=CalibrationConfig(score="auto", development=("noise",)))
+    check_further(generated, tmp_path)
 
 
 @pytest.mark.parametrize("tested", ["imagenet-crop", "lsun-crop"])

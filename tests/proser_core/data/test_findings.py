@@ -53,6 +53,18 @@ def test_files_that_cannot_be_read_come_first_with_their_reasons(root: Path) -> 
     assert "broken.jpg: the image cannot be decoded (it is none of BMP" in first.lines[0]
 
 
+def test_images_of_other_formats_and_beside_the_folders_of_classes_are_named(root: Path) -> None:
+    (root / "flower/phone.HEIC").write_bytes(b"heic")
+    (root / "flower/notes.txt").write_bytes(b"text")
+    add(scene(20), root / "loose.png")
+    add(scene(21), root / "temple/read.jfif.png").rename(root / "temple/read.jfif")
+    inspection, findings = found_in(root)
+    assert {title: finding.lines for title, finding in findings.items()} == {
+        "images that are not read": ["flower/phone.HEIC", "loose.png"]
+    }
+    assert len(inspection.photos) == 13
+
+
 def test_repeats_are_told_apart_by_content_and_by_class(root: Path) -> None:
     shutil.copy(root / "flower/1.png", root / "temple/same.png")
     add(as_jpeg(scene(3)), root / "temple/near.jpg")

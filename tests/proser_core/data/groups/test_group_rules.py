@@ -11,6 +11,7 @@ from scenes import CONFIG, scene, write_scenes
 
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.grouping import Grouping
+from proser_core.data.near_duplicates import NO_PAIRS
 from proser_core.errors import ConfigError, DataError
 
 
@@ -58,6 +59,20 @@ def test_a_table_says_the_group_of_each_path(bursts: Path, tmp_path: Path, endin
     assert groups_by(bursts, str(table)) == {"groups": 16, "largest": 4}
     with pytest.raises(DataError, match=rf"has no row for {paths[-1]}, one of 1 images without one"):
         groups_by(bursts, str(lacking))
+
+
+def test_accents_may_be_stored_in_two_ways(tmp_path: Path) -> None:
+    """As one character with their letter (NFC), or as one of their own (NFD), as macOS does."""
+    one, other = "caf\u00e9", "cafe\u0301"
+    paths = [f"{name}/{frame}.png" for name in (one, other) for frame in range(2)]
+    table = tmp_path / "groups.csv"
+    pa.table({"path": [f"{one}/0.png", f"{one}/1.png"], "group": ["a", "b"]}).to_pandas().to_csv(table, index=False)
+    absolute = [str(tmp_path / path) for path in paths]
+    folders = [tmp_path / "class"] * 4
+    by_table = Grouping(str(table), by_looks=False).joined(NO_PAIRS, absolute[2:], folders[2:], tmp_path)
+    assert by_table.tolist() == [0, 1]
+    below = [str(tmp_path / "class" / path) for path in paths]
+    assert Grouping("1", by_looks=False).joined(NO_PAIRS, below, folders, tmp_path).tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])

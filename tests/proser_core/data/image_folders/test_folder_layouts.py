@@ -101,6 +101,8 @@ class TestWithoutATestFolder:
         (["val/cat", "test/cat"], r"has a folder test/ and no train/CLASS/"),
         (["Train/cat", "Test/cat"], r"has a folder Test/ and no train/CLASS/"),
         (["cat", "Validation/cat"], r"has a folder Validation/ and no train/CLASS/"),
+        (["train/cat", "train/dog", "test"], r"test has images and no folder of a class"),
+        (["train/cat", "train/dog", "val", "test/cat", "test/dog"], r"val has images and no folder of a class"),
     ],
 )
 def test_folders_that_could_mean_two_things_are_refused(tmp_path, folders, reason):
