@@ -20,7 +20,6 @@ from pipelines.workflow.offline_jobs import (
 )
 from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainingInputs
-from proser_core.config import FinetuneConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.job_folder import OUT
 from proser_core.jobs.own_networks.methods import OwnMethods
@@ -57,8 +56,7 @@ def check_options(request: ReproduceRequest) -> None:
 
 
 def write_jobs(
-    recipes: Sequence[Recipe],
-    finetunes: Sequence[FinetuneConfig],
+    studies: Sequence[TrainingInputs],
     data_dir: Path | None,
     storage: Path | None,
     folder: Path,
@@ -68,7 +66,7 @@ def write_jobs(
     """Write a job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and print how to run them all;
     with a storage, prepared images beside each. Raises ProserError for what cannot be trained there, or a file that
     cannot be written."""
-    for recipe in recipes:
+    for recipe, finetunes in ((recipe, study.finetunes) for study in studies for recipe in study.recipes):
         data = recipe.data
         place = folder / "-".join(filter(None, (recipe.name, data.split_family, f"split-{data.split_index}")))
         try:

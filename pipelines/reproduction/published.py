@@ -15,7 +15,7 @@ UNKNOWN = "unknown"
 """Family of a number whose class lists were not published, or are not those of any family here."""
 PAPER = "Zhou et al. 2021 (PROSER)"
 QUOTED = "quoted by PROSER's paper"
-PRINTED = {"Softmax": "MSP", "G-OpenMax": "G-OpenMax, interpolated"}
+PRINTED = {"G-OpenMax": "G-OpenMax, interpolated"}
 """Names of methods in print, and here."""
 
 

@@ -20,12 +20,12 @@ from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult, table_column
 from pipelines.reproduction.studies import (
     PreparedStudy,
+    check_reproducible,
     facts,
     method_names,
     network_names,
     own_methods,
     prepare_study,
-    requested_finetunes,
     skipped_studies,
 )
 from pipelines.tracking.runs import ParentRun, slug
@@ -63,16 +63,16 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     check_options(request)
     if request.jobs is not None or request.import_from:
         request = replace(request, recipe=one_process(request.recipe, console))
-    finetunes = requested_finetunes(request)
+    check_reproducible(request)
     say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
     skipped = skipped_studies(request)
     for name, reason in skipped.items():
         say(console, f"{name}: not measured: {reason}")
-    studies = [prepare_study(request, name, finetunes, console) for name in request.studies if name not in skipped]
+    studies = [prepare_study(request, name, console) for name in request.studies if name not in skipped]
     if request.jobs is not None:
-        recipes = [recipe for study in studies for recipe in study.recipes]
         storage = Path(request.storage) if request.with_task else None
-        write_jobs(recipes, finetunes, request.data_dir, storage, request.jobs, own_methods(request), console)
+        trainings = [study.inputs for study in studies]
+        write_jobs(trainings, request.data_dir, storage, request.jobs, own_methods(request), console)
         return 0
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file

@@ -27,8 +27,8 @@ class Settings(Recipe):
 class ReproduceRequest:
     """Measure tables of the paper again, next to the published numbers: one row per method, one column per data set.
     Finished trainings are skipped: the same command resumes where it was stopped. --finetune.* holds for every method,
-    but for what defines one, which is refused here: objective, start, batch size, optimizer, learning rate, schedule,
-    and whatever is about placeholders."""
+    but for what defines one, which is refused here: objective, start, batch size, optimizer, momentum, learning rate,
+    schedule, and whatever is about placeholders."""
 
     names: tyro.conf.Suppress[tuple[str, ...]]
     recipe: Annotated[Recipe, tyro.conf.arg(name="", constructor=Settings)]

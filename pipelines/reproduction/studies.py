@@ -50,11 +50,10 @@ class PreparedStudy(ResolvedStudy):
     inputs: TrainingInputs
 
 
-def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
-    """The fine-tunes of the methods. Raises ConfigError for options with which nothing can be reproduced."""
+def check_reproducible(request: ReproduceRequest) -> None:
+    """Raises ConfigError for methods that there are not, and options with which nothing can be reproduced."""
     for name in (*request.methods, *request.register):
         look_up("method", name, METHODS)
-    methods = [METHODS[name] for name in method_names(request)]
     tuned, plain = request.recipe.finetune, FinetuneConfig()
     for part, names, given, usual in (
         ("finetune", STATED, tuned, plain),
@@ -88,7 +87,6 @@ def requested_finetunes(request: ReproduceRequest) -> list[FinetuneConfig]:
             )
     for column in (column for name in request.names for column in PROTOCOLS[name].columns):
         STUDIES[column.study].check_column(column, request.family_of(STUDIES[column.study]))
-    return finetunes_of_methods(request.recipe, methods)
 
 
 def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
@@ -119,10 +117,8 @@ def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
     return ResolvedStudy(name, recipes, left_out, notes)
 
 
-def prepare_study(
-    request: ReproduceRequest, name: str, finetunes: list[FinetuneConfig], console: Console
-) -> PreparedStudy:
-    """A study whose images are there. Raises ProserError where they are not."""
+def prepare_study(request: ReproduceRequest, name: str, console: Console) -> PreparedStudy:
+    """A study whose images are there. Raises ProserError where they are not, or a method does not suit the network."""
     resolved = resolve(request, name)
     first = resolved.recipes[0]
     check_recipe(first)
@@ -137,6 +133,9 @@ def prepare_study(
         say_warnings(first, request.data_dir, console)
         for reason in resolved.left_out.values():
             say(console, f"{name}: not measured: {reason}")
+        finetunes = finetunes_of_methods(first, [METHODS[each] for each in method_names(request)])
+        for finetune in finetunes:
+            replace(first, finetune=finetune)  # its checks
         inputs = TrainingInputs.of(resolved.recipes, request.data_dir, finetunes)
         return PreparedStudy(**vars(resolved), inputs=inputs)
     except ProserError as error:

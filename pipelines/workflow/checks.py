@@ -13,7 +13,6 @@ from proser_core.data.data_sets import DataRoot, listed_once, open_data_set, pat
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.further_development import check_further
 from proser_core.jobs.trials import check_recipe
-from proser_core.networks.libraries import is_of_library
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
 from proser_core.networks.weights import load_weights
@@ -93,7 +92,7 @@ def decide_features(recipe: Recipe, data_dir: DataRoot) -> Recipe:
     """The recipe with `network.features` decided, for a backbone of a library by the number of its training images.
     Raises ConfigError where features cannot be frozen."""
     network = recipe.network
-    if not is_of_library(network):
+    if not network.is_of_library:
         return recipe if network.features == "auto" else with_features(recipe, 0)
     return with_features(recipe, expected_images(recipe, data_dir)["train"])
 

@@ -13,7 +13,17 @@ PLACEHOLDER_FIELDS = ("beta", "gamma", "num_dummies", "alpha", "batch_use", "mix
 OPEN_SET = FinetuneConfig(batch_size=64, lr=0.02, schedule="one_cycle", batch_use="all", gamma=0.0)
 """The fine-tune that was found best on development data after 60 epochs of SGD (docs/method-notes.md): dummies alone,
 every image in the loss, a learning rate that rises and falls; decided by the maximum logit."""
-STATED = ("objective", "start", "batch_size", "optimizer", "lr", "schedule", *PLACEHOLDER_FIELDS)
+STATED = (
+    "objective",
+    "start",
+    "batch_size",
+    "optimizer",
+    "momentum",
+    "nesterov",
+    "lr",
+    "schedule",
+    *PLACEHOLDER_FIELDS,
+)
 """Fields that a named fine-tune sets, whatever the recipe's own says."""
 
 

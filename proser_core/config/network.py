@@ -42,7 +42,18 @@ class NetworkConfig(Block):
     W and the dummies are trained on them, without augmentation. head-first pretrains W on them, then fine-tunes the
     whole network, which needs a lower learning rate; its BatchNorm keeps its statistics. trained trains all of it.
     auto is, for torchvision:NAME and timm:NAME with weights, frozen; or on a GPU with 2,000 training images or more
-    head-first, at a tenth of finetune.lr and a weight decay of at most 0.0005. For other backbones it is trained."""
+    head-first, at a tenth of finetune.lr and a weight decay of at most 0.0005, or trained where finetune.start is
+    scratch. For other backbones it is trained."""
+
+    @property
+    def is_of_library(self) -> bool:
+        """Whether the backbone is that of another library, torchvision:NAME or timm:NAME."""
+        return ":" in self.backbone
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether it is such a backbone with weights."""
+        return self.is_of_library and bool(self.weights_file)
 
     def is_frozen(self, kind: str) -> bool:
         """Whether a pretraining or a fine-tune sees embeddings in the place of images; other kinds never do."""

@@ -65,6 +65,7 @@ class Recipe(Block):
         self._check_normalised("pretrain", "cluster.pretrain_workers lower", self.cluster.pretrain_workers)
         if self.finetune.normalises_halves:
             self._check_normalised("finetune", "finetune.mixture_batch_norm to shared", 2 * self.cluster.num_workers)
+        self._check_pretrained()
 
     def training(self, kind: str) -> tuple[OptimizerConfig, int]:
         """The block of a training and its number of workers. Raises ValueError where `kind` is not pretrain or
@@ -74,6 +75,24 @@ class Recipe(Block):
         if kind == "pretrain":
             return self.pretrain, self.cluster.pretrain_workers
         raise ValueError(f"the recipe states a pretrain and a finetune; got {kind!r}")
+
+    def _check_pretrained(self) -> None:
+        """What pretrained weights do not survive: Muon gives each convolution a scale of its own choice, which only a
+        batch norm by batch statistics behind it takes back."""
+        network = self.network
+        if network.features == "head-first" and self.finetune.start == "scratch":
+            raise ConfigError(
+                "network.features is head-first, and with finetune.start scratch no head is trained first; set "
+                "network.features to frozen or trained, or finetune.start to pretrained"
+            )
+        if not (network.is_pretrained and network.features != "auto"):
+            return
+        for kind in ("pretrain", "finetune"):
+            if self.training(kind)[0].optimizer == "muon" and not network.is_frozen(kind):
+                raise ConfigError(
+                    f"{kind}.optimizer is muon, which would undo the pretrained weights of {network.backbone}; give "
+                    f"--{kind}.optimizer sgd with a rate for it, or --network.features frozen"
+                )
 
     def _check_division(self, block: str, batch_size: int, workers: int, halves: int) -> None:
         parts = halves * workers

@@ -107,11 +107,6 @@ LIBRARIES: Mapping[str, ModelLibrary] = {"torchvision": Torchvision(), "timm": T
 """By what stands before the colon in the name of a backbone."""
 
 
-def is_of_library(network: NetworkConfig) -> bool:
-    """Whether the backbone is that of another library."""
-    return ":" in network.backbone
-
-
 def packages_of(network: NetworkConfig) -> tuple[str, ...]:
     """Packages that the backbone needs beside those that every backbone does."""
     return ("timm",) if network.backbone.startswith("timm:") else ()

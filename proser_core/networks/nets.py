@@ -10,7 +10,6 @@ from proser_core.config import NetworkConfig
 from proser_core.naming import look_up
 from proser_core.networks.backbone import Backbone
 from proser_core.networks.classifier32 import classifier32, classifier32_2d, classifier32_flat
-from proser_core.networks.libraries import is_of_library
 from proser_core.networks.pretrained import library_backbone
 from proser_core.networks.resnets import resnet18, resnet_224
 from proser_core.networks.wide_resnet import wide_resnet28_10
@@ -74,7 +73,7 @@ def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, 
     Raises ConfigError for a backbone that does not exist or that the images or fields do not suit,
     and CheckpointError for a weights file that does not fit it.
     """
-    build = library_backbone if is_of_library(config) else look_up("backbone", config.backbone, BACKBONES)
+    build = library_backbone if config.is_of_library else look_up("backbone", config.backbone, BACKBONES)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "closed-set weights"))
         return ClosedSetNet(build(config, image_size), num_known)

@@ -7,7 +7,7 @@ from proser_core.config import FinetuneConfig, NetworkConfig, Recipe
 from proser_core.config.network import NO_WEIGHTS, Features
 from proser_core.errors import ConfigError
 from proser_core.networks.backbone import Backbone
-from proser_core.networks.libraries import build, fetch, is_of_library, pretrained_of
+from proser_core.networks.libraries import build, fetch, pretrained_of
 from proser_core.networks.stages import staged
 from proser_core.networks.weights import load_headless
 
@@ -20,7 +20,7 @@ def with_pretrained(recipe: Recipe) -> Recipe:
     found nor downloaded; also for an image size of 0 where no library says one.
     """
     network, data = recipe.network, recipe.data
-    if not is_of_library(network):
+    if not network.is_of_library:
         if not data.image_size:
             raise ConfigError(
                 f"data.image_size is 0, and the backbone {network.backbone} has no size of its own; give one in pixels"
@@ -70,7 +70,7 @@ def rebased(tuned: FinetuneConfig, given: Recipe, decided: Recipe) -> FinetuneCo
 
 def _decided(recipe: Recipe, num_images: int) -> Features:
     network = recipe.network
-    if not (is_of_library(network) and network.weights_file):
+    if not network.is_pretrained:
         return "trained"
     if not recipe.cluster.uses_gpu or num_images < MANY_IMAGES:
         return "frozen"

@@ -1,5 +1,6 @@
 """The files that launch a cluster, checked offline: Ray's own schema, and what changes with this project."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -68,6 +69,12 @@ def test_ray_reads_from_the_manifest_the_resources_that_it_would_ask_kubernetes_
     assert (types["headgroup"]["resources"]["CPU"], types["headgroup"]["resources"]["trial_driver"]) == (0, 1000)
     assert (types["gpu"]["resources"]["CPU"], types["gpu"]["resources"]["GPU"]) == (4, 1)
     assert (types["gpu"]["min_workers"], types["gpu"]["max_workers"]) == (1, 4)
+
+
+def test_the_head_of_ones_own_machines_holds_the_drivers_of_trials() -> None:
+    (start,) = (line for line in read(OWN)["head_start_ray_commands"] if "ray start" in line)
+    (resources,) = re.findall(r"--resources='(.*?)'", start)
+    assert json.loads(resources) == {"trial_driver": 1000}
 
 
 @pytest.mark.parametrize("name", [AWS, OWN, KUBERAY, IMAGE])

@@ -6,6 +6,7 @@ import pytest
 from pipeline_runs import Proser, printed, tiny_recipe
 
 from pipelines.reproduction.offline_studies import write_jobs
+from pipelines.workflow.training import TrainingInputs
 from proser_core.jobs.own_networks.methods import NO_METHODS
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.store.files import write_json
@@ -51,6 +52,8 @@ def test_job_files_are_printed_as_they_are(name: str, place: Path, proser: Prose
     assert code == 0
     assert f"{name}/{JOB_FILE}: pretraining" in text
     recipe = tiny_recipe()
-    _, text = printed(write_jobs, [recipe], [recipe.finetune], None, None, folder, NO_METHODS)
+    _, text = printed(
+        write_jobs, [TrainingInputs.of([recipe], None, [recipe.finetune])], None, None, folder, NO_METHODS
+    )
     assert f"{folder}/{recipe.name}-split-" in text
     assert f"Copy {folder} and the folder proser_core" in text

@@ -64,6 +64,7 @@ BAD_FIELDS = [
     (ClusterConfig, "cluster", "pretrain_workers", 0, "at least 1"),
     (ClusterConfig, "cluster", "cpus_per_worker", 0, "at least 1"),
     (ClusterConfig, "cluster", "gpus_per_worker", -1.0, "at least 0"),
+    (ClusterConfig, "cluster", "gpus_per_worker", 1.5, "a whole number above 1"),
     (ClusterConfig, "cluster", "max_concurrent", -1, "0 or more"),
 ]
 
@@ -79,6 +80,27 @@ def test_a_bad_field_is_refused_with_what_was_got_and_what_is_needed(block, pref
     with pytest.raises(ConfigError, match=rf"(?s)^{prefix}\.{name} .*{need}") as caught:
         block(**{name: value})
     assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize("features", ["auto", "frozen", "head-first", "trained"])
+def test_muon_trains_no_pretrained_weights(features):
+    """It would scale each convolution anew."""
+    network = NetworkConfig(backbone="timm:resnet18", weights_file="weights.pth", features=features)
+    muon = PretrainConfig(optimizer="muon")
+    if features == "trained":
+        with pytest.raises(
+            ConfigError, match=r"^pretrain\.optimizer is muon, which would undo the pretrained weights of"
+        ):
+            Recipe(network=network, pretrain=muon)
+    else:
+        assert Recipe(network=network, pretrain=muon).pretrain == muon
+    assert Recipe(network=replace(network, weights_file=""), pretrain=muon).pretrain == muon
+    scratch = FinetuneConfig(start="scratch")
+    if features == "head-first":
+        with pytest.raises(ConfigError, match=r"with finetune\.start scratch no head is trained first"):
+            Recipe(network=network, finetune=scratch)
+    else:
+        assert Recipe(network=network, finetune=scratch).finetune == scratch
 
 
 @pytest.mark.parametrize("workers", ["num_workers", "pretrain_workers"])

@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frozen_features import weights_of_timm
 from own_networks import METHOD, NEAREST
 from pipeline_runs import RunFolder, printed, tiny_recipe
 from reproductions import request
 
+from pipelines.console import console
 from pipelines.reproduction.reproducing import reproduce
-from pipelines.reproduction.studies import method_names
-from proser_core.config import FinetuneConfig
+from pipelines.reproduction.studies import method_names, prepare_study
+from proser_core.baselines import METHODS
+from proser_core.config import ClusterConfig, FinetuneConfig, NetworkConfig
 from proser_core.errors import ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 
@@ -51,3 +54,25 @@ def test_what_cannot_be_reproduced_is_refused_before_any_work(
 ) -> None:
     with pytest.raises(ConfigError, match=told):
         printed(reproduce, request(folder, "few", **options))
+
+
+def test_the_fine_tunes_are_those_of_the_features_that_were_decided(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU trains the whole of a pretrained network, with less weight decay: rows read these trainings."""
+    monkeypatch.setattr("proser_core.networks.pretrained.MANY_IMAGES", 10)
+    tiny = tiny_recipe()
+    network = NetworkConfig(backbone="timm:test_efficientnet", weights_file=str(weights_of_timm(tmp_path)))
+    recipe = replace(
+        tiny, network=network, cluster=ClusterConfig(gpus_per_worker=1.0), finetune=FinetuneConfig(weight_decay=0.01)
+    )
+    methods = ("PROSER", "CE control, MaxLogit", "Dummy")
+    prepared = prepare_study(request(folder, "few", methods=methods, recipe=recipe, image_size=32), "digits", console())
+    decided = prepared.recipes[0]
+    assert (decided.network.features, decided.finetune.weight_decay) == ("head-first", 5e-4)
+    assert {METHODS[name].finetune(decided) for name in methods} == set(prepared.inputs.finetunes)
+    muon = replace(recipe, pretrain=replace(recipe.pretrain, optimizer="muon"))
+    with pytest.raises(ConfigError, match="no head is trained first"):
+        prepare_study(
+            request(folder, "few", methods=("PROSER, from scratch",), recipe=muon, image_size=32), "digits", console()
+        )
