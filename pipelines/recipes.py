@@ -23,7 +23,7 @@ def digits() -> Recipe:
 
     proser run digits
 
-    One to four minutes on 2 CPU cores. Every method is above 90 %: this shows that everything works, and nothing
+    One to six minutes on 2 CPU cores. Every method is above 90 %: this shows that everything works, and nothing
     about the method. The model is called `digits` too, so that it never stands in the way of your own.
     """
     return Recipe(
