@@ -113,8 +113,8 @@ def announce(
 
 
 def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
-    """Print what is wrong with the recipe's class splits and outlier sets, and where this machine lacks the GPU that
-    the cluster has. Raises DataError for an outlier set not found."""
+    """Print what is wrong with the recipe's class splits and outlier sets, what cannot work well together, and where
+    this machine lacks the GPU that the cluster has. Raises DataError for an outlier set not found."""
     data = recipe.data
     defect = defect_of(data.split_family, data.name, data.unknown)
     if defect:
@@ -122,6 +122,12 @@ def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
         say(console, f"class splits of {data.split_family}, {data.name}{against}: {defect}")
     for name, note in outlier_notes(data.outliers, data_dir).items():
         say(console, f"{name}: {note}")
+    if recipe.calibration.mirror and not data.flip:
+        say(
+            console,
+            "calibration.mirror averages with mirrored images, which a training with data.flip off never shows: expect "
+            "worse results than without",
+        )
     if recipe.cluster.address and recipe.cluster.uses_gpu and scoring_device(recipe).type == "cpu":
         say(
             console,

@@ -45,6 +45,15 @@ def test_a_driver_without_a_gpu_says_that_the_clusters_do_not_embed(
         assert ("torch finds no GPU on this machine: embeddings and evaluation take its CPU" in text) == says
 
 
+def test_mirrored_images_that_no_training_shows_are_warned_of(tmp_path: Path) -> None:
+    recipe = tiny_recipe()
+    mirrored = replace(recipe, calibration=replace(recipe.calibration, mirror=True))
+    for flip, mirror, warned in ((False, True, True), (True, True, False), (False, False, False)):
+        given = replace(mirrored if mirror else recipe, data=replace(recipe.data, flip=flip))
+        _, text = printed(announce, "tiny", given, given, None, tmp_path)
+        assert ("which a training with data.flip off never shows" in " ".join(text.split())) == warned
+
+
 def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
     recipe = tiny_recipe()
     elastic = replace(recipe, cluster=replace(recipe.cluster, num_workers=2, min_workers=1))
