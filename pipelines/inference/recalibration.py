@@ -6,15 +6,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from mlflow import MlflowClient
-
 from pipelines.tracking.models import Model
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.versions import CALIBRATED_FROM
 from proser_core.digests import sha256_of
-from proser_core.recognition.calibration import Calibration, calibrate
+from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.tables import LogitTable
@@ -33,20 +31,19 @@ def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Pat
     """Register the classifier as a new version of the model, with a run for its calibration on the images of `data`."""
     version = model.version
     assert version is not None
-    client = connect()
-    run = _calibration_run(client, f"calibrate: {model.title} on {data.name}", classifier.calibration)
+    client, calibration = connect(), classifier.calibration
+
+    @contextmanager
+    def calibration_run() -> Iterator[str]:
+        with run_of_its_own(client, f"calibrate: {model.title} on {data.name}") as run_id:
+            client.log_metric(run_id, "calibration/bias", calibration.bias)
+            client.log_metric(run_id, "calibration/known_rate", calibration.known_rate)
+            client.log_param(run_id, "target_rate", calibration.target_rate)
+            client.log_param(run_id, "num_images", calibration.num_images)
+            yield run_id
+
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         classifier.save(folder)
         tags = {"proser.recipe": version.tags.get("proser.recipe", ""), CALIBRATED_FROM: version.number}
-        return register(client, run, version.name, folder, sha256_of(folder / CARD), tags)
-
-
-@contextmanager
-def _calibration_run(client: MlflowClient, title: str, calibration: Calibration) -> Iterator[str]:
-    with run_of_its_own(client, title) as run_id:
-        client.log_metric(run_id, "calibration/bias", calibration.bias)
-        client.log_metric(run_id, "calibration/known_rate", calibration.known_rate)
-        client.log_param(run_id, "target_rate", calibration.target_rate)
-        client.log_param(run_id, "num_images", calibration.num_images)
-        yield run_id
+        return register(client, calibration_run(), version.name, folder, sha256_of(folder / CARD), tags)

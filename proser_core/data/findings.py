@@ -59,7 +59,7 @@ def _unreadable(inspection: Inspection) -> Iterator[Finding]:
     reasons = [failure.reason.replace(root, "", 1) for failure in inspection.failures]
     advice = "Repair or remove them: a run stops at the first one."
     yield Finding("files that cannot be read", len(reasons), advice, lines=reasons)
-    unread = [path.removeprefix(root) for path in inspection.unread]
+    unread = [path.removeprefix(root) for path in inspection.listing.unread]
     advice = "A run takes no notice of them: convert them to JPEG or PNG, and put each into the folder of its class."
     yield Finding("images that are not read", len(unread), advice, lines=unread)
     try:

@@ -18,20 +18,15 @@ from proser_core.data.photos import Photo, read_photos
 from proser_core.data.readers.image_files import Failure
 from proser_core.data.readers.image_folders import FolderLayout
 from proser_core.data.readers.listed_folder import Listed, Listing
-from proser_core.data.readers.walking import ENDINGS, files_below
 from proser_core.errors import DataError
-from proser_core.store.files import absolute
 
-OTHER_ENDINGS = (".avif", ".cr2", ".dng", ".heic", ".heif", ".jp2", ".jxl", ".nef", ".svg")
-"""Of images whose format is not read."""
 Progress = Callable[[int, int], None]
 """Called with the number of images that were read, and of all."""
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """The N images of a folder that can be read, in the order of their paths, and the files that cannot; `unread` are
-    paths of images that a run takes no notice of: of other formats, or not in the folder of a class.
+    """The N images of a folder that can be read, in the order of their paths, and the files that cannot.
 
     `pairs` int64[P, 2] are near duplicates, none where nobody asked, and no more than link all that are, by themselves
     where they differ in class, else in part, or in neither; `groups` int64[N] are never divided.
@@ -42,7 +37,6 @@ class Inspection:
     files: list[Listed]
     photos: list[Photo]
     failures: list[Failure]
-    unread: list[str]
     pairs: np.ndarray
     groups: np.ndarray
     mirroring: Mirroring
@@ -87,17 +81,10 @@ def inspect_folder(root: Path, grouping: Grouping, progress: Progress = lambda d
         files=files,
         photos=photos,
         failures=failures,
-        unread=_unread(root, paths),
         pairs=pairs,
         groups=groups,
         mirroring=_mirroring(files, looks.patterns, groups, listing.class_names),
     )
-
-
-def _unread(root: Path, listed: list[str]) -> list[str]:
-    known = set(listed)
-    found = (each for each in files_below(absolute(root)) if each.name.lower().endswith((*ENDINGS, *OTHER_ENDINGS)))
-    return [each.path for each in found if each.path not in known]
 
 
 def _kinds(files: list[Listed], photos: list[Photo]) -> Callable[[np.ndarray], np.ndarray]:

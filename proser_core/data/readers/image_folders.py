@@ -48,7 +48,7 @@ class FolderLayout:
             for label, name in enumerate(folders.class_names)
         ]
         files = [Listed(path, place, label, part) for part, label, place in places for path in folders.paths(place)]
-        return Listing(folders.class_names, files, folders.drawn)
+        return Listing(folders.class_names, files, folders.drawn, folders.unread())
 
     def class_names(self, root: Path) -> tuple[str, ...]:
         """The classes by number. Raises DataError for parts with different classes and for ambiguous folders."""

@@ -18,7 +18,7 @@ import numpy as np
 from proser_core.data.decoding import EMPTY, undecodable
 from proser_core.data.grouping import Grouping
 from proser_core.data.readers.fingerprints import FileStatus, status_of
-from proser_core.data.readers.walking import ENDINGS, files_below, image_paths
+from proser_core.data.readers.walking import ENDINGS, OTHER_ENDINGS, files_below
 from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.errors import DataError
 from proser_core.store.files import absolute
@@ -42,11 +42,13 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """All image files of all classes as they lie, and which of FOLDER_PARTS are drawn from those of the training."""
+    """All image files of all classes as they lie, which of FOLDER_PARTS are drawn from those of the training, and paths
+    of images that a run takes no notice of: of formats that are not read, or in the folder of no class."""
 
     class_names: tuple[str, ...]
     files: list[Listed]
     drawn: tuple[str, ...]
+    unread: list[str] = field(default_factory=list)
 
     @property
     def least_images(self) -> int:
@@ -66,6 +68,7 @@ class ListedFolder:
 
     root: Path
     _paths: dict[Path, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _unread: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _images: dict[Path, list[FileStatus]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -121,8 +124,20 @@ class ListedFolder:
     def paths(self, folder: Path) -> list[str]:
         """All images below the folder of a class, whatever is in them. Raises DataError for one that cannot be read."""
         if folder not in self._paths:
-            self._paths[folder] = image_paths(folder)
+            files = list(files_below(absolute(folder)))
+            self._paths[folder] = [file.path for file in files if file.name.lower().endswith(ENDINGS)]
+            self._unread.extend(file.path for file in files if file.name.lower().endswith(OTHER_ENDINGS))
         return self._paths[folder]
+
+    def unread(self) -> list[str]:
+        """As of a `Listing`, once all classes are listed."""
+        beside = [
+            os.path.join(absolute(folder), name)
+            for folder in {self.root, *self.parts.values()}
+            for name in os.listdir(folder)
+            if name.lower().endswith((*ENDINGS, *OTHER_ENDINGS)) and not name.startswith(".")
+        ]
+        return sorted([*self._unread, *(path for path in beside if not os.path.isdir(path))])
 
     def _statuses(self, folder: Path) -> list[FileStatus]:
         """As `paths`. Raises DataError where there is none, or one is a broken link or empty."""

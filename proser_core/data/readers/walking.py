@@ -9,6 +9,8 @@ from proser_core.store.files import absolute
 
 ENDINGS = (".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Of the names of image files, in lower case."""
+OTHER_ENDINGS = (".avif", ".cr2", ".dng", ".heic", ".heif", ".jp2", ".jxl", ".nef", ".svg")
+"""Of images whose format is not read."""
 
 
 def image_paths(folder: Path) -> list[str]:
