@@ -61,10 +61,11 @@ class TrackingError(ProserError):
     """The tracking server does not answer, or the registry is not as expected."""
 
 
-USER_OF_URI = re.compile(r"://(?:[^\s/@:]+@|[^\s/@:]*:(?!\d+(?:[/?#]|$))\S*@)")
-"""Name and password before a host, up to the last @: passwords have slashes and @ too. A port is no password."""
+USER_OF_URI = re.compile(r"://(?:(?<!abfs://)(?<!abfss://)[^\s/@:]+@|[^\s/@:]*:(?!\d+(?:[/?#]|$))\S*@)")
+"""Name and password before a host, up to the last @: passwords have slashes and @ too. A port is no password, nor is
+what Azure has there, a container."""
 SECRET_FIELD = re.compile(
-    r"(?i)([?&;](?:sig|[^=&;\s]*(?:password|passwd|pwd|secret|token|key|credential|signature)[^=&;\s]*)=)[^&;\s)'\"]+"
+    r"(?i)([?&;](?:sig|[^=&;\s]*(?:password|passwd|pwd|secret|token|key|credential(?!_kind)|signature)[^=&;\s]*)=)[^&;\s)'\"]+"
 )
 
 

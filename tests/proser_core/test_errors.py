@@ -17,7 +17,8 @@ WORD = "S3CRETPW"
         (f"https://{WORD}@host", "https://host"),
         (f"postgresql://h/db?user=u&password={WORD}", "postgresql://h/db?user=u&password=***"),
         (f"abfs://c/p?client_secret={WORD}&a=b", "abfs://c/p?client_secret=***&a=b"),
-        (f"abfss://c/p?sv=1&sig={WORD}%2F", "abfss://c/p?sv=1&sig=***"),
+        (f"abfss://c@a/p?sv=1&sig={WORD}%2F", "abfss://c@a/p?sv=1&sig=***"),
+        (f"abfss://c:{WORD}@a/p", "abfss://a/p"),
         (
             f"s3://b?secret_key={WORD} and s3://c?ACCESS_TOKEN={WORD}",
             "s3://b?secret_key=*** and s3://c?ACCESS_TOKEN=***",
@@ -37,6 +38,7 @@ def test_a_secret_of_a_uri_is_hidden(text: str, shown: str) -> None:
         "sqlite:////tmp/a@b/mlflow.db",
         "s3://bucket/p?region=eu&allow_delayed_open=true",
         "http://host/designs?design=1&sigma=2",
+        "abfss://container@account.dfs.core.windows.net/p?credential_kind=environment",
         "write to a@b.example about http://host:80",
     ],
 )
