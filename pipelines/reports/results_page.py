@@ -111,13 +111,15 @@ def _against(space: Space) -> list[str]:
         found = [(point, each) for point in space.ranked if (each := difference(point, control, SELECTION_METRIC))]
         if control.label not in COMPARED or not found or space.selected is None:
             continue
+        if len(space.points) == 1:
+            lines.append(f"On development macro-F1 it differs from {control.label} by {_points(found[0][1])}.")
+            continue
         above = sum(mean(each) > 0 for _, each in found)
         best, nearest = max(found, key=lambda both: mean(both[1]))
         if above:
             own = difference(space.selected, control, SELECTION_METRIC)
-            which = "the selected one" if len(space.points) > 1 else "it"
             lines.append(
-                f"Above {control.label} on development macro-F1: {above} of {counted(len(found), 'point')}; {which} "
+                f"Above {control.label} on development macro-F1: {above} of {len(found)} points; the selected one "
                 f"differs by {_points(own)}."
             )
         else:
