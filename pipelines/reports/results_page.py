@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from pipelines.reports.page import markdown_table
 from pipelines.reports.spaces import OWN_SPACE, Space, Verdict, methods_of, published_at, spaces_of, verdicts
@@ -106,10 +107,13 @@ def _selected(space: Space) -> str:
 
 def _against(space: Space) -> list[str]:
     """Whether any point is above the controls on the metric that selects, by means over common splits."""
-    lines = []
+    lines: list[str] = []
+    chosen = space.selected
+    if chosen is None:
+        return lines
     for control in controls_of(space.table):
         found = [(point, each) for point in space.ranked if (each := difference(point, control, SELECTION_METRIC))]
-        if control.label not in COMPARED or not found or space.selected is None:
+        if control.label not in COMPARED or not found:
             continue
         if len(space.points) == 1:
             lines.append(f"On development macro-F1 it differs from {control.label} by {_points(found[0][1])}.")
@@ -117,7 +121,7 @@ def _against(space: Space) -> list[str]:
         above = sum(mean(each) > 0 for _, each in found)
         best, nearest = max(found, key=lambda both: mean(both[1]))
         if above:
-            own = difference(space.selected, control, SELECTION_METRIC)
+            own = difference(chosen, control, SELECTION_METRIC)
             lines.append(
                 f"Above {control.label} on development macro-F1: {above} of {len(found)} points; the selected one "
                 f"differs by {_points(own)}."
@@ -127,14 +131,11 @@ def _against(space: Space) -> list[str]:
                 f"No point is above {control.label} on development macro-F1: the nearest, {best.label}, differs by "
                 f"{_points(nearest)}."
             )
-    return [*lines, *_other_schedule(space)] if lines else []
+    return [*lines, *_other_schedule(chosen, to_json(space.table.own))] if lines else []
 
 
-def _other_schedule(space: Space) -> list[str]:
-    """What of the selected point's training the controls do not share: they have the recipe's."""
-    chosen, usual = space.selected, to_json(space.table.own)
-    if chosen is None:
-        return []
+def _other_schedule(chosen: Point, usual: Mapping[str, Any]) -> list[str]:
+    """What of the selected point's training the controls do not share: they have the recipe's `usual` fields."""
     shared = [name for name in usual if name in chosen.params and name not in ("objective", *PLACEHOLDER_FIELDS)]
     others = [name for name in shared if chosen.params[name] != usual[name]]
     if not others:

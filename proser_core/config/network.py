@@ -51,7 +51,7 @@ class NetworkConfig(Block):
         return ":" in self.backbone
 
     @property
-    def is_pretrained(self) -> bool:
+    def has_library_weights(self) -> bool:
         """Whether it is such a backbone with weights."""
         return self.is_of_library and bool(self.weights_file)
 

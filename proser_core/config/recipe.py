@@ -85,7 +85,7 @@ class Recipe(Block):
                 "network.features is head-first, and with finetune.start scratch no head is trained first; set "
                 "network.features to frozen or trained, or finetune.start to pretrained"
             )
-        if not (network.is_pretrained and network.features != "auto"):
+        if not (network.has_library_weights and network.features != "auto"):
             return
         for kind in ("pretrain", "finetune"):
             if self.training(kind)[0].optimizer == "muon" and not network.is_frozen(kind):

@@ -70,7 +70,7 @@ def rebased(tuned: FinetuneConfig, given: Recipe, decided: Recipe) -> FinetuneCo
 
 def _decided(recipe: Recipe, num_images: int) -> Features:
     network = recipe.network
-    if not network.is_pretrained:
+    if not network.has_library_weights:
         return "trained"
     if not recipe.cluster.uses_gpu or num_images < MANY_IMAGES:
         return "frozen"

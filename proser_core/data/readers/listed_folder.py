@@ -124,9 +124,13 @@ class ListedFolder:
     def paths(self, folder: Path) -> list[str]:
         """All images below the folder of a class, whatever is in them. Raises DataError for one that cannot be read."""
         if folder not in self._paths:
-            files = list(files_below(absolute(folder)))
-            self._paths[folder] = [file.path for file in files if file.name.lower().endswith(ENDINGS)]
-            self._unread.extend(file.path for file in files if file.name.lower().endswith(OTHER_ENDINGS))
+            images = []
+            for file in files_below(absolute(folder)):
+                if file.name.lower().endswith(ENDINGS):
+                    images.append(file.path)
+                elif file.name.lower().endswith(OTHER_ENDINGS):
+                    self._unread.append(file.path)
+            self._paths[folder] = images
         return self._paths[folder]
 
     def unread(self) -> list[str]:
