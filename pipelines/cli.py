@@ -48,16 +48,17 @@ GROUPS = {
     "Storage and tracking": {
         "list": Command("list_", "[KIND]", "list recipes, spaces, methods, data sets and more"),
         "ui": Command("ui", "", "browse runs, figures and models in the MLflow UI"),
-        "clean": Command("clean", "", "list (--yes: delete) unfinished and outdated work"),
+        "clean": Command("clean", "", "list (--yes: delete) unfinished work"),
     },
     "Machines without Ray": {
         "job": Command("job", "RECIPE", "write a recipe's trainings to a file"),
-        "import": Command("import_", "OUT", "import what that machine trained"),
+        "import": Command("import_", "OUT", "import what a machine without Ray trained"),
     },
 }
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
 """Python's 700 make it look again and again through what imports have made, a fifth of the CPU time of `models`."""
+ABOUT = 'Train, calibrate, promote and serve image classifiers that can answer "unknown".'
 RESUMABLE = ("run", "sweep", "reproduce", "import")
 KEPT = "earlier decisions and registered versions are kept, `proser models` lists them"
 
@@ -89,7 +90,7 @@ def _tell(asked: str) -> int:
 
 
 def _usage() -> str:
-    parts = ["usage: proser COMMAND ..."]
+    parts = ["usage: proser COMMAND ...", ABOUT]
     for title, commands in GROUPS.items():
         lines = [f"  {f'{name} {command.arguments}':<24}{command.summary}" for name, command in commands.items()]
         parts.append("\n".join([f"{title}:", *lines]))

@@ -88,5 +88,5 @@ def _quantity(value: Any) -> float:
 def _number(value: Any) -> float:
     number = float(value)
     if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{value!r} is no number of 0 or more")
+        raise ValueError(f"{value!r} is not a number of 0 or more")
     return number

@@ -27,8 +27,9 @@ MAX_LISTED = 20  # folders that are listed without --list-all
 
 @dataclass(frozen=True)
 class CleanRequest:
-    """List what may go: old unfinished work, also interrupted trainings, which the same command would go on with; Ray's
-    own files; results of other code. Registered models and MLflow's files stay."""
+    """List unfinished work that nothing has written to for days, interrupted trainings among it, and Ray's own files;
+    with --outdated also results of other code. --yes deletes what is listed. Registered models and MLflow's files are
+    kept."""
 
     storage: Annotated[StorageFolder, tyro.conf.arg(help="Storage of the runs, a folder.")] = DEFAULT_STORAGE
     older_than: float = 7.0
@@ -56,7 +57,7 @@ def clean(request: CleanRequest, console: Console) -> int:
     from pipelines.workflow.stale_artefacts import is_storage, stale_artefacts  # loads torch: not for --help
 
     if not request.storage.is_dir():
-        raise ConfigError(f"--storage got {request.storage}, which is no folder; give the storage of a run")
+        raise ConfigError(f"--storage got {request.storage}, which is not a folder; give the storage of a run")
     if not is_storage(request.storage):
         raise ConfigError(
             f"--storage got {request.storage}, which holds files and no work of a run, such as "

@@ -147,7 +147,7 @@ def apply(request: ApplyRequest, console: Console) -> int:
     """Copy; exit code 1 where some cannot be. Raises DataError for a folder without a review or without names, and for
     names that no class may have."""
     if not request.to.is_dir():
-        raise ConfigError(f"--to got {request.to}, which is no folder; give the folder of your images")
+        raise ConfigError(f"--to got {request.to}, which is not a folder; give the folder of your images")
     named = read_named(request.apply)
     if not named:
         raise ConfigError(f"{request.apply / NAMES} names no group; name one in {request.apply / PAGE}, if it has any")

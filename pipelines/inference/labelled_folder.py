@@ -41,7 +41,7 @@ def class_folders(folder: Path, class_names: Iterable[str]) -> list[str]:
     """Names of the folders of classes that hold images, spelt as in `class_names`. Raises DataError for a folder that
     does not exist."""
     if not folder.is_dir():
-        raise DataError(f"--data got {folder}, which is no folder; give one with a folder of images for each class")
+        raise DataError(f"--data got {folder}, which is not a folder; give one with a folder of images for each class")
     inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
     holding = {path.name for path in inside if next(pieces([str(path)]), None) is not None}
     return sorted({as_spelt(name, class_names) for name in holding})

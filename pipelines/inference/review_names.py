@@ -162,8 +162,8 @@ def check_names(names: Iterable[str], there: Sequence[str]) -> None:
     )
     if bad is not None:
         raise DataError(
-            f"the name {bad!r} is no folder of a class; need one without / or \\ that begins without a dot and is none "
-            f"of {', '.join(FOLDER_PARTS)}"
+            f"the name {bad!r} is not a folder of a class; need one without / or \\ that does not begin with a dot and "
+            f"is not one of {', '.join(FOLDER_PARTS)}"
         )
     twin = _twin(given, there)
     if twin is not None:
@@ -182,7 +182,7 @@ def _check_folder(folder: Path) -> None:
     except OSError as error:
         raise DataError(f"{folder} cannot be made ({error.strerror}); give the group another name") from error
     if not folder.is_dir():
-        raise DataError(f"{folder} is no folder; rename it, or give the group another name")
+        raise DataError(f"{folder} is not a folder; rename it, or give the group another name")
 
 
 def _check_parts(names: Iterable[str], parts: Sequence[Path]) -> None:

@@ -14,7 +14,7 @@ RETRY_INTERVAL_S = 2.0
 
 
 def tracking_timeout() -> float:
-    """TRACKING_TIMEOUT_S, or the variable's value; raises ConfigError where that is no number of seconds."""
+    """TRACKING_TIMEOUT_S, or the variable's value; raises ConfigError where that is not a number of seconds."""
     given = os.environ.get(TIMEOUT_VARIABLE) or TRACKING_TIMEOUT_S
     try:
         seconds = float(given)

@@ -106,12 +106,12 @@ def for_workers(recipe: Recipe) -> Recipe:
 
 
 def check_places(recipe: Recipe, data_dir: DataRoot, storage: Path | str) -> None:
-    """Raises DataError for a data directory that is no folder, unless torchvision is to make it; ConfigError where
+    """Raises DataError for a data directory that is not a folder, unless torchvision is to make it; ConfigError where
     images are to be streamed and machines share no folder, and where output would lie among a user's own images."""
     place = path_of(data_dir)
     if place is not None and not place.is_dir() and not recipe.data.download:
         missing = open_data_set(recipe.data.name, place).missing
-        raise DataError(missing or f"--data-dir got {place}, which is no folder; give one that exists, or omit it")
+        raise DataError(missing or f"--data-dir got {place}, which is not a folder; give one that exists, or omit it")
     if recipe.data.streaming and isinstance(storage, str):
         raise ConfigError(
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "

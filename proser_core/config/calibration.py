@@ -21,22 +21,22 @@ class CalibrationConfig(Block):
     """Share of validation images that stay known. Source: sec. Calibration."""
     dummy_weight: float = 1.0
     """Weight w of the dummies in PROSER's score `w * max dummy logit - max known logit`: 1 is the
-    paper's gap, 0 the maximum logit of the network trained with placeholders. Source: method notes."""
+    paper's gap, 0 the maximum logit of the network trained with placeholders. See docs/method-notes.md."""
 
     score: str = ""
     """Score that decides: a name of `proser list scores`, or auto for the one with the best macro-F1 on development
     data, of the selected point and of each control. Empty is PROSER's own, by `dummy_weight`, which selects the point
-    in any case. Source: method notes."""
+    in any case. See docs/method-notes.md."""
     development: tuple[str, ...] = ()
     """Further development unknowns that auto chooses by, beside data.development: data sets or outlier sets that are
     not tested on, such as noise. The mean over all of them counts, and the best score of each is reported."""
     mirror: bool = False
     """Average logits and embeddings with those of the mirrored image, for all methods alike. Every prediction then
-    takes twice as long. Source: method notes."""
+    takes twice as long. See docs/method-notes.md."""
 
     network: NetworkName = "proser"
     """Network that becomes the model: proser, the control beside it, trained by cross-entropy, or auto for the one with
-    the better macro-F1 on development data, each by its own score. Source: method notes."""
+    the better macro-F1 on development data, each by its own score. See docs/method-notes.md."""
 
     @property
     def reads_embeddings(self) -> bool:

@@ -38,15 +38,15 @@ class DataConfig(Block):
     test images. `unknown_settings` must then be empty. Source: sec. Open-Set Recognition, MNIST and CIFAR10."""
     development: str = "cifar10"
     """Unknowns that choose hyperparameters: another data set, `held-out-N` for N further classes of the same
-    one, or `none`. They are disjoint from all test unknowns. Source: method notes."""
+    one, or `none`. They are disjoint from all test unknowns. See docs/method-notes.md."""
     split_family: str = ""
     """Family of published class lists. Its trial `split_index` has the known classes; unknown are all others, or
     its own classes of `unknown`. Empty permutes the class ids. Source: proser_core/data/splits/families.py."""
     split_index: int = 0
-    """Class split: the seed of the permutation of the class ids, or the trial of a family. Source: method notes."""
+    """Class split: the seed of the permutation of the class ids, or the trial of a family. See docs/method-notes.md."""
     val_fraction: float = 0.1
     """Share of each known class's training images that is held out for calibration and selection, at least one
-    image per class. Source: method notes."""
+    image per class. See docs/method-notes.md."""
     group_by: str = ""
     """Which of your own images belong together and are never divided between training, validation and test: a number of
     folder levels below the class (1: CLASS/GROUP/*), a regular expression on the file name whose groups, or whole
@@ -63,13 +63,13 @@ class DataConfig(Block):
     augmentation: Augmentation = "light"
     """none shows training images as they are. light crops (`padding`) and flips (`flip`). strong adds one RandAugment
     operation per image (magnitude 9, or that of the training), and above 64 pixels random resized crops take the place
-    of the padded ones. Source: method notes."""
+    of the padded ones. See docs/method-notes.md."""
     normalisation: tuple[float, ...] = ()
     """Means of red, green and blue, then their standard deviations, in 0..1, by which images are normalised. Empty is
     the normalisation of a pretrained backbone, or else the statistics of the training images."""
     sampling: Sampling = "natural"
     """natural shows each training image once per epoch. balanced shows equally many of each class in an epoch of the
-    same length: small classes several times, large ones in part, another part each epoch. Source: method notes."""
+    same length: small classes several times, large ones in part, another part each epoch. See docs/method-notes.md."""
     streaming: bool = False
     """Decode images during training instead of before, for sets larger than memory. Reads Parquet files and
     image folders, with the same result. All machines must see an image folder at the same path."""

@@ -15,19 +15,19 @@ class OptimizerConfig(Block):
     """Gradient descent with momentum over a number of epochs."""
 
     epochs: int = 20
-    """Passes over the training images. Source: method notes."""
+    """Passes over the training images. See docs/method-notes.md."""
     batch_size: int = 64
-    """Images in one global batch, over all workers. Source: method notes."""
+    """Images in one global batch, over all workers. See docs/method-notes.md."""
     optimizer: OptimizerName = "sgd"
     """sgd, or muon (Jordan 2024). Muon makes the momentum of each convolution orthogonal and fixes the scale
     of its weight; all other parameters use SGD at 5 times `lr`. Each optimizer needs its own rate:
-    --pretraining fast sets muon and its rate, short sets those of sgd. Source: method notes."""
+    --pretraining fast sets muon and its rate, short sets those of sgd. See docs/method-notes.md."""
     lr: float = 0.1
-    """Peak learning rate; 0.02 suits muon. Source: method notes."""
+    """Peak learning rate; 0.02 suits muon. See docs/method-notes.md."""
     schedule: Schedule = "one_cycle"
     """Learning-rate schedule, advanced every step: one_cycle (rises over 30 %, then falls by a cosine),
     cosine (5 % warm-up, then falls), cosine_restarts (1/60 warm-up, then `restarts + 1` equal cosines
-    down to a thousandth of the peak; Vaze et al. 2022), constant. Source: method notes."""
+    down to a thousandth of the peak; Vaze et al. 2022), constant. See docs/method-notes.md."""
     restarts: int = 2
     """Restarts of cosine_restarts. Source: Vaze et al. 2022, released code."""
     momentum: float = 0.9
@@ -38,7 +38,7 @@ class OptimizerConfig(Block):
     """L2 penalty; with muon, of all parameters but convolutions. Source: the authors' released code."""
     averaging: float = 0.0
     """Decay per step of an exponential moving average of the weights, which is then the result and still
-    holds decay ** steps of the first weights. 0 keeps the last weights. Source: method notes."""
+    holds decay ** steps of the first weights. 0 keeps the last weights. See docs/method-notes.md."""
     flips: Flips = "random"
     """How images are mirrored if `data.flip` is on: random, or alternating (each image is mirrored in every
     second epoch). Source: Jordan 2024 (airbench)."""

@@ -62,7 +62,7 @@ def inspect_folder(root: Path, grouping: Grouping, progress: Progress = lambda d
     things, for a rule that does not fit, and where no image can be read."""
     layout = FolderLayout()
     if not root.is_dir() or not layout.is_present(root):
-        state = "holds no folder of images" if root.is_dir() else "is no folder"
+        state = "holds no folder of images" if root.is_dir() else "is not a folder"
         raise DataError(f"{root} {state}; need {layout.needs}")
     listing = layout.listing(root)
     paths = [file.path for file in listing.files]

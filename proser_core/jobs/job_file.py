@@ -181,7 +181,7 @@ def _place(path: Path, value: Any, name: str) -> Path | None:
     try:
         return (path.parent / Path(value).expanduser()).resolve()
     except (RuntimeError, ValueError) as error:  # no such user, or a byte that no path has
-        raise ConfigError(f"{name} is {value!r}, which is no path ({error}); need the path of a folder") from error
+        raise ConfigError(f"{name} is {value!r}, which is not a path ({error}); need the path of a folder") from error
 
 
 def _with_weights(path: Path, recipe: Recipe) -> Recipe:

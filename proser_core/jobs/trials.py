@@ -92,8 +92,8 @@ def check_recipe(recipe: Recipe) -> None:
         )
     if recipe.data.knows_all:
         raise ConfigError(
-            f"{recipe.name} has data.num_known 0, all classes, which takes one training after another; `proser run` "
-            "makes both. Here, give data.num_known, data.unknown_settings and data.development"
+            f"{recipe.name} makes every class known (data.num_known 0), which takes two trainings in turn, as only "
+            "`proser run` does. Here, give data.num_known, data.unknown_settings and data.development"
         )
     check_score(recipe, recipe.data.has_development or bool(recipe.calibration.development))
     make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)

@@ -123,7 +123,7 @@ def test_a_share_of_a_cpu_counts_as_kuberay_tells_ray(limits: str, told: str, cp
         (b"a: \xff\xfe\n", "can't decode byte"),
         (b"available_node_types: 3\n", "'int' object has no attribute 'items'"),
         (b"available_node_types: {head: {resources: {CPU: many}}}\n", "could not convert string to float: 'many'"),
-        (b"available_node_types: {head: {resources: {CPU: .nan}}}\n", "nan is no number of 0 or more"),
+        (b"available_node_types: {head: {resources: {CPU: .nan}}}\n", "nan is not a number of 0 or more"),
         (b"kind: RayCluster\nspec: {}\n", "KeyError: 'headGroupSpec'"),
         (manifest(limits="{cpu: 4 cores}").encode(), "could not convert string to float: '4 cores'"),
     ],

@@ -101,7 +101,7 @@ def test_groups_are_made_as_a_run_makes_them(tmp_path: Path, proser: Proser) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["nowhere"], "nowhere is no folder; need a folder of images for each class"),
+        (["nowhere"], "nowhere is not a folder; need a folder of images for each class"),
         (["own", "--data.group-by", "("], "data.group_by is"),
         (["own", "--data.group-by", "session"], "is found in no name"),
         (["own", "-o", "page.pdf"], "need a file that ends in .html"),

@@ -65,7 +65,7 @@ def test_a_kind_that_there_is_not_is_refused_with_the_nearest(proser: Proser) ->
 
 def test_a_data_directory_is_named_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"--data-dir got \[red\], which is no folder"):
+    with pytest.raises(ConfigError, match=r"--data-dir got \[red\], which is not a folder"):
         listed("data", Path("[red]"))
     Path("[red]").mkdir()
     assert "Data sets (in [red])" in listed("data", Path("[red]"))

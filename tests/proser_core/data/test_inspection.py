@@ -65,7 +65,7 @@ def test_progress_counts_every_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda root: root / "nowhere", "nowhere is no folder; need a folder of images for each class"),
+        (lambda root: root / "nowhere", "nowhere is not a folder; need a folder of images for each class"),
         (lambda root: root, "holds no folder of images; need a folder of images for each class"),
         (lambda root: (root / "owl").mkdir() or (root / "owl/a.png").touch() or root, "can be read, of 1;"),
     ],

@@ -67,9 +67,9 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "wrong value of a fine-tune": ({"finetunes": [{"num_dummies": 0}]}, "finetunes[0]: finetune.num_dummies is 0"),
     "task and data set": ({"task": "a", "data_dir": "b"}, "both task and data_dir"),
     "task that is not there": ({"task": "nowhere"}, "has no manifest.json"),
-    "task that is no path": ({"task": 3}, "need the path of a folder"),
-    "task of a user that there is not": ({"task": "~nouser/x"}, "task is '~nouser/x', which is no path"),
-    "task with a byte that no path has": ({"task": "a\0b"}, "which is no path"),
+    "task that is not a path": ({"task": 3}, "need the path of a folder"),
+    "task of a user that there is not": ({"task": "~nouser/x"}, "task is '~nouser/x', which is not a path"),
+    "task with a byte that no path has": ({"task": "a\0b"}, "which is not a path"),
     "data set that is not there": (
         {"recipe": {"data": {"name": "cifar100"}}, "data_dir": "nowhere"},
         "nowhere does not exist",

@@ -141,7 +141,7 @@ class TestEvaluating:
             printed(evaluate, request)
 
     def test_a_folder_that_does_not_exist_is_refused(self, registry: Registry, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="is no folder"):
+        with pytest.raises(DataError, match="is not a folder"):
             printed(evaluate, EvaluateRequest("models:/own/1", tmp_path / "gone"))
 
 

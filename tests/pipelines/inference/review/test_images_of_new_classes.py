@@ -46,7 +46,7 @@ def test_files_of_a_class_that_cannot_be_read_are_named_and_stay(tmp_path: Path)
     assert os.readlink(mine / "cat" / image.name) == "gone.png"
 
 
-@pytest.mark.parametrize(("name", "reason"), [("dog", "is no folder; rename it"), ("d" * 300, "name too long")])
+@pytest.mark.parametrize(("name", "reason"), [("dog", "is not a folder; rename it"), ("d" * 300, "name too long")])
 def test_a_class_whose_folder_cannot_be_is_refused_before_anything_is_copied(
     tmp_path: Path, name: str, reason: str
 ) -> None:

@@ -126,9 +126,9 @@ class TestApplying:
         ("name", "reason"),
         [
             ("unknown", "would mean two things"),
-            ("../outside", "is no folder of a class"),
-            (".hidden", "is no folder of a class"),
-            ("train", "is no folder of a class"),
+            ("../outside", "is not a folder of a class"),
+            (".hidden", "is not a folder of a class"),
+            ("train", "is not a folder of a class"),
             ("Zero", "differ in upper and lower case alone"),
         ],
     )
@@ -196,7 +196,7 @@ class TestApplying:
         folder = copied(reviewed, tmp_path)
         with pytest.raises(ConfigError, match="names no group"):
             printed(apply, ApplyRequest(folder, tmp_path))
-        with pytest.raises(ConfigError, match="which is no folder; give the folder of your images"):
+        with pytest.raises(ConfigError, match="which is not a folder; give the folder of your images"):
             printed(apply, ApplyRequest(folder, tmp_path / "none"))
         name_groups(folder, {"1": {"name": "new", "without": "9999"}})
         with pytest.raises(DataError, match="has an image 9999 in group 1"):

@@ -18,7 +18,7 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predi
 
 
 def form(files: list[bytes]) -> tuple[bytes, str]:
-    """A form as browsers and curl send it, with a field that is no file: body and content type."""
+    """A form as browsers and curl send it, with a field that is not a file: body and content type."""
     line = uuid.uuid4().hex
     parts = [b'Content-Disposition: form-data; name="filename"\r\n\r\nhello']
     parts += [
