@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from proser_core import (
+    METHODS,
     DataConfig,
     EpochProgress,
-    FinetuneConfig,
     OpenSetClassifier,
     PretrainConfig,
     Recipe,
@@ -32,10 +32,10 @@ task = task_from_arrays(
 recipe = Recipe(
     name="digits-from-arrays",
     data=DataConfig(name="digits", image_size=8, num_known=KNOWN, flip=False, padding=1),
-    pretrain=PretrainConfig(epochs=6, batch_size=32, lr=0.05),
-    finetune=FinetuneConfig(epochs=3, batch_size=32),
+    pretrain=PretrainConfig(epochs=10, batch_size=32, optimizer="muon", lr=0.02, schedule="one_cycle"),
 )
-classifier = train(task, recipe, progress=EpochProgress(sys.stderr))
+# placeholders from the first epoch, on the schedule of a pretraining
+classifier = train(task, recipe, METHODS["PROSER, from scratch"], progress=EpochProgress(sys.stderr))
 
 results = classifier.results
 print(f"accuracy on known test images: {results['test/closed_set_accuracy']:.3f}")

@@ -13,7 +13,7 @@ from proser_core.config import (
     PretrainConfig,
     Recipe,
 )
-from proser_core.config.named_finetunes import OPEN_SET, from_the_first_epoch
+from proser_core.config.named_finetunes import TUNED, from_the_first_epoch
 from proser_core.naming import look_up
 from proser_core.titles import counted
 
@@ -55,11 +55,11 @@ def cifar100_cpu() -> Recipe:
     control 81.3, 64.0 / 80.8, 32.9; cifar100-cpu-finetune 82.1, 64.4 / 81.0, 32.9. On three splits none of its 25
     points was shown to be better; --stop-early selects there what the whole grid does.
     """
-    return replace(cifar100_cpu_finetune(), name="cifar100-cpu", finetune=from_the_first_epoch(OPEN_SET, fast()))
+    return replace(cifar100_cpu_finetune(), name="cifar100-cpu", finetune=from_the_first_epoch(TUNED, fast()))
 
 
 def cifar100_cpu_finetune() -> Recipe:
-    """The same task with a fine-tune of the pretrained network and dummies only, as for your own network.
+    """The same task: a fine-tune, with dummies only, of the pretrained network or your own (--pretrained).
 
     proser run cifar100-cpu-finetune --data-dir DATA
 
@@ -71,7 +71,7 @@ def cifar100_cpu_finetune() -> Recipe:
         cifar100_cpu_paper(),
         name="cifar100-cpu-finetune",
         pretrain=fast(),
-        finetune=OPEN_SET,
+        finetune=TUNED,
         calibration=CalibrationConfig(dummy_weight=0.0),
     )
 
@@ -106,7 +106,7 @@ def cifar100() -> Recipe:
         cifar100_cpu(),
         name="cifar100",
         pretrain=pretrain,
-        finetune=from_the_first_epoch(OPEN_SET, pretrain),
+        finetune=from_the_first_epoch(TUNED, pretrain),
         cluster=ClusterConfig(gpus_per_worker=1.0),
     )
 
@@ -141,13 +141,13 @@ def folder() -> Recipe:
         space="own_images",
         data=DataConfig(name="folder", num_known=0, unknown_settings=(), development="none", flip="auto"),
         pretrain=replace(fast(), epochs=30, batch_size=32),
-        finetune=replace(OPEN_SET, batch_size=32),
+        finetune=replace(TUNED, batch_size=32),
         calibration=CalibrationConfig(dummy_weight=0.0),
     )
 
 
 def folder_pretrained() -> Recipe:
-    """Your own images on a backbone pretrained on ImageNet, whose features stay as they are.
+    """Your own images on a backbone pretrained on ImageNet: frozen features, on a GPU fine-tuned if images are many.
 
     proser run folder-pretrained --data-dir MY_IMAGES
 
@@ -165,7 +165,7 @@ def folder_pretrained() -> Recipe:
         data=replace(folder().data, image_size=0),
         network=NetworkConfig(backbone="torchvision:efficientnet_b0"),
         pretrain=PretrainConfig(epochs=30, batch_size=32, lr=0.01, schedule="one_cycle", weight_decay=0.1),
-        finetune=replace(OPEN_SET, batch_size=32, lr=0.005, weight_decay=0.1),
+        finetune=replace(TUNED, batch_size=32, lr=0.005, weight_decay=0.1),
         calibration=CalibrationConfig(dummy_weight=0.0, network="auto"),
     )
 

@@ -39,8 +39,8 @@ class EvaluateRequest:
     output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """Output file of the metrics (.json)."""
     scores: bool = False
-    """Compare all scores of the model, each calibrated on the known ones of these images. Those that read training
-    images need a model of a recipe with calibration.score or calibration.mirror, which keeps embeddings of them."""
+    """Compare all scores of the model, each calibrated on the known images in --data. Scores that read training images
+    need a model from a run with --calibration.score or --calibration.mirror, which keeps their embeddings."""
     device: Device = "auto"
 
 

@@ -61,7 +61,7 @@ def print_listing(kind: str, data_dir: Path | None, console: Console) -> int:
         raise ConfigError(f"--data-dir got {data_dir}, which is not a folder; give the one that holds the data sets")
     kinds = _kinds(data_dir)
     if kind:
-        _print_table(look_up("list", kind, kinds), console)
+        _print_table(look_up("kind of list", kind, kinds), console)
         return 0
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for name, each in kinds.items():
@@ -129,7 +129,7 @@ def _family(family: Family) -> str:
 
 def _missing(needed: str, origin: str) -> str:
     """Of what is missing, the exact folders, and where to download them."""
-    return f"not found; need {needed}" + (f". Download it from {origin}" if origin else "")
+    return f"not found; needs {needed}" + (f". Download it from {origin}" if origin else "")
 
 
 def _data_set(name: str, data_dir: Path | None) -> str:

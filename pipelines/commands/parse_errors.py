@@ -29,7 +29,7 @@ def one_line_errors(
     def refuse(event: Any) -> None:
         message = _message(event, arguments, options)
         if message:
-            raise ConfigError(f"{message} `{usage}` explains what can be given")
+            raise ConfigError(f"{message} `{usage}` explains all options")
 
     found: AbstractContextManager[None] = on_parse_error(refuse)
     return found
@@ -42,7 +42,8 @@ def _message(event: Any, arguments: Sequence[str], options: Callable[[], Iterabl
         case "MissingArgs" if any(word.startswith("-") for word in event.unrecognized_tokens):
             return _not_recognised(event.unrecognized_tokens, options())
         case "MissingArgs":
-            return f"{' and '.join(_name(each.arg) for each in event.missing_arguments)} must be given."
+            names = [_name(each.arg) for each in event.missing_arguments]
+            return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} required."
         case "BadValue" if event.offending_value is None:
             return f"{_name(event.argument)} got no value; need {_needed(event.argument)}."
         case "InvalidChoice":

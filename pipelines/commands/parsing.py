@@ -26,13 +26,17 @@ from proser_core.config.data import Flip
 from proser_core.naming import look_up
 
 Request = TypeVar("Request")
-TRAINING = ("data_dir", "storage", "pretraining", "seed", "finetune.epochs")
+ANY_TRAINING = ("data_dir", "storage", "pretraining", "seed")
+TRAINING = (*ANY_TRAINING, "finetune.epochs")
+IMAGES = ("data.image_size", "data.group_by", "network.backbone", "calibration.mirror")
 FIRST = {
     "run": (*TRAINING, "dry_run", "space", "model_name", "data.split_index", "cluster.address"),
     "sweep": (*TRAINING, "dry_run", "spaces", "split_indices", "num_samples", "max_hours", "cluster.address"),
     "job": (*TRAINING, "output", "with_task", "space", "data.split_index", "pretrain.epochs"),
 }
 """By command, the ten options that people set first: `--help` explains these, `--help-all` all of them."""
+FIRST_OF_OWN_IMAGES = (*ANY_TRAINING, "dry_run", "model_name", *IMAGES)
+"""Those of `run` where every class is known, as in a folder of one's own images."""
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)
 FLIPS: dict[str, Flip] = {"auto": "auto", "on": True, "off": False}
@@ -60,7 +64,7 @@ def _cli(form: Any, command: str, arguments: list[str], about: str | None, **opt
         names, registry = (lambda: _option_names(*options.get("default", (form,)))), _registry()
         with registry, one_line_errors(arguments, names, _explaining(command)):
             return tyro.cli(form, prog=f"proser {command}", args=arguments, **options)
-    first: Collection[str] = () if ALL in asked else FIRST.get(command.split()[0], ())
+    first = () if ALL in asked else _first(command.split()[0], *options.get("default", ()))
     text = _paragraphs(about or "") + (f" These are the most common options; {ALL} shows all." if first else "")
     width = get_terminal_size().columns  # tyro would join lines that are not indented
     lines = (fill(each, width, initial_indent="  ", subsequent_indent="  ") for each in text.split("\n\n"))
@@ -68,6 +72,14 @@ def _cli(form: Any, command: str, arguments: list[str], about: str | None, **opt
     registry.struct_rule(lambda info: _explained(info, first))
     with registry:
         return tyro.cli(form, prog=f"proser {command}", args=["--help"], description="\n\n".join(lines), **options)
+
+
+def _first(command: str, request: Any = None, *_: Any) -> Collection[str]:
+    """The options that the help text of a command explains first; none where it explains all."""
+    recipe = getattr(request, "recipe", None)
+    if command == "run" and recipe is not None and recipe.data.knows_all:
+        return FIRST_OF_OWN_IMAGES
+    return FIRST.get(command, ())
 
 
 def _explaining(command: str) -> str:

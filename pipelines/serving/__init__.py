@@ -1,1 +1,2 @@
-"""A model behind HTTP: a Ray Serve application with batches, a health check, and a reload when the alias moves."""
+"""A model behind HTTP, in one process or in replicas of Ray Serve: batches, health checks, a reload when the alias
+moves."""

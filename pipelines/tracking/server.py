@@ -87,8 +87,8 @@ def connect(*, creates: bool = False) -> "MlflowClient":
     file = sqlite_file(uri)
     if file is not None and not (creates or file.exists()):
         raise TrackingError(
-            f"there is no tracking database {file}; give the command in the folder of your runs, or their database or "
-            "server in MLFLOW_TRACKING_URI. `proser run` registers a first model"
+            f"there is no tracking database {file}; run the command in the folder that holds your runs (mlflow.db), or "
+            "set MLFLOW_TRACKING_URI. `proser run` registers a first model"
         )
     os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
     warnings.filterwarnings("ignore", module="mlflow")

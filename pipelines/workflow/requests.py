@@ -157,8 +157,8 @@ class SweepRequest:
 @dataclass(frozen=True)
 class PromoteRequest:
     """Make a version the champion, unless it is worse than the present one. Paired intervals compare macro-F1,
-    AUROC and closed-set accuracy on the same validation images and development unknowns; the known rate must hold its
-    target. Exit code 1: the version was refused. Every decision is a run in MLflow."""
+    AUROC and closed-set accuracy on the same validation images and development unknowns; the known rate must not
+    be shown to be below its target. Exit code 1: the version was refused. Every decision is a run in MLflow."""
 
     model_name: str = ""
     """Registered model; by default `proser`, or the only one that there is; with --best-of that of the sweep's
@@ -168,7 +168,8 @@ class PromoteRequest:
     alias: str = "champion"
     """Alias to give to the version."""
     tolerance: float = 0.02
-    """Largest loss of a metric that is accepted, as a fraction; the lower end of the 95 % interval decides."""
+    """Largest loss in a metric that is tolerated, as a fraction (0.02: 2 points). The lower end of each 95 % interval
+    must be above minus this."""
     force: bool = False
     """Promote even a worse version, or one that cannot be compared; the decision is recorded as forced."""
     best_of: str = ""

@@ -10,7 +10,7 @@ from proser_core.config import FinetuneConfig, OptimizerConfig, PretrainConfig
 
 PLACEHOLDER_FIELDS = ("beta", "gamma", "num_dummies", "alpha", "batch_use", "mixup", "mixture_batch_norm", "loss_form")
 """Fields that mean nothing to a fine-tune without placeholders."""
-OPEN_SET = FinetuneConfig(batch_size=64, lr=0.02, schedule="one_cycle", batch_use="all", gamma=0.0)
+TUNED = FinetuneConfig(batch_size=64, lr=0.02, schedule="one_cycle", batch_use="all", gamma=0.0)
 """The fine-tune that was found best on development data after 60 epochs of SGD (docs/method-notes.md): dummies alone,
 every image in the loss, a learning rate that rises and falls; decided by the maximum logit."""
 STATED = (
@@ -34,7 +34,7 @@ def paper(base: FinetuneConfig) -> FinetuneConfig:
 
 def tuned(base: FinetuneConfig) -> FinetuneConfig:
     """The fine-tune of PROSER that was found best here."""
-    return _like(OPEN_SET, base)
+    return _like(TUNED, base)
 
 
 def from_the_first_epoch(base: FinetuneConfig, pretrain: PretrainConfig) -> FinetuneConfig:

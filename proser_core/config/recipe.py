@@ -33,7 +33,7 @@ class Recipe(Block):
     name: str = "custom"
     """Name of the recipe that these fields started from."""
     space: str = "trade_off"
-    """Search space of the sweep (see `proser list`); empty for the recipe's own point alone."""
+    """Search space of the sweep (`proser list spaces`); --space "" trains the recipe's own point alone."""
     stop_early: bool = False
     """Stop points of grids that fall behind on development data: one in three goes on after a tenth of the epochs, and
     again after three tenths. The control and the recipe's own point are never stopped."""

@@ -30,8 +30,8 @@ def check_embeds(net: nn.Module) -> None:
     """Raises ConfigError for a network that is not a linear classifier on an embedding."""
     if not isinstance(net, ClosedSetNet | PlaceholderNet):
         raise ConfigError(
-            "the network is one of a method's own, without one linear classifier on an embedding; scores of embeddings "
-            "and the average with the mirrored image need a ClosedSetNet or a PlaceholderNet"
+            "the network has no single linear classifier on an embedding; scores of embeddings and the "
+            "average with the mirrored image need a ClosedSetNet or a PlaceholderNet"
         )
 
 

@@ -1,1 +1,1 @@
-"""Finished work on disk, found again by its content: files, locks, keys, transfer."""
+"""Finished work on disk, found again by its content: files, locks and keys."""

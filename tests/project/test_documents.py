@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tyro
 
+import proser_core
 from pipelines import cli
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +52,12 @@ def test_every_command_of_the_documents_is_accepted(monkeypatch: pytest.MonkeyPa
             refused.append(shlex.join(command))
     assert refused == []
     assert len(found) > 40
+
+
+def test_the_table_of_the_library_has_every_public_name() -> None:
+    rows = re.findall(r"^\| .* \|$", (ROOT / "docs/library.md").read_text(), re.MULTILINE)
+    named = re.findall(r"`(\w+)`", "\n".join(rows))
+    assert sorted(named) == sorted(proser_core.__all__)
 
 
 def test_every_test_that_a_document_names_exists() -> None:

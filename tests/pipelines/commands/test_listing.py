@@ -29,9 +29,9 @@ def test_whatever_is_missing_has_its_exact_folders_and_where_to_get_them(tmp_pat
     missing = [source for source in SOURCES.values() if source.origin]
     assert len(missing) >= 5
     for source in missing:
-        assert f"{source.name} not found; need {source.needs}. Download it from {source.origin}" in told
+        assert f"{source.name} not found; needs {source.needs}. Download it from {source.origin}" in told
     for name in ("omniglot", "mnist-noise", "imagenet-crop", "imagenet-resize", "lsun-crop", "lsun-resize"):
-        assert f"{name} not found; need {OUTLIERS[name].needs}. Download it from {OUTLIERS[name].origin}" in told
+        assert f"{name} not found; needs {OUTLIERS[name].needs}. Download it from {OUTLIERS[name].origin}" in told
 
 
 def test_alone_it_has_every_name_and_no_more(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_one_kind_says_what_each_name_means(kind: str, expected: str) -> None:
 def test_a_kind_that_there_is_not_is_refused_with_the_nearest(proser: Proser) -> None:
     code, _, error = proser("list", "method")
     assert code == 2
-    assert "no list is called 'method'; did you mean 'methods'?" in error
+    assert "no kind of list is called 'method'; did you mean 'methods'?" in error
 
 
 def test_a_data_directory_is_named_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pipeline_runs import Proser
 
 from pipelines.commands.parse_errors import nearest
 
-RUN = "`proser run digits --help-all` explains what can be given"
+RUN = "`proser run digits --help-all` explains all options"
 LINES = {
     "run digits --epoks 3": "no option is called '--epoks'; did you mean --pretrain.epochs or --finetune.epochs? "
     + RUN,
@@ -20,9 +20,9 @@ LINES = {
     "run digits --dry-run yes": f"'yes' is one word too many. {RUN}",
     "reproduce cifar10 --data.name svhn": "no option is called '--data.name'. `proser reproduce cifar10 --help` ",
     "reproduce figures --data-dri x": "did you mean --data-dir? `proser reproduce figures --help` ",
-    "predict": "MODEL must be given. `proser predict --help` ",
+    "predict": "MODEL is required. `proser predict --help` ",
     "predict m p --outptu x": "no option is called '--outptu'; did you mean --output?",
-    "evaluate": "MODEL and --data must be given. `proser evaluate --help` ",
+    "evaluate": "MODEL and --data are required. `proser evaluate --help` ",
     "serve m --device tpu": "--device got 'tpu'; need one of auto, cpu, cuda. `proser serve --help` ",
     "evaluate m --data ''": "--data got ''; need PATH. `proser evaluate --help` ",
     "run folder --data-dir ''": "--data-dir got ''; need PATH. `proser run folder --help-all` ",

@@ -87,7 +87,7 @@ def test_the_list_says_which_sets_are_there_and_what_is_to_be_known_of_them(tmp_
     assert rows["imagenet-crop"].startswith(recreated)
     assert rows["lsun-crop"].strip() == "ODIN's folder"
     for missing in ("omniglot", "lsun-resize", "mnist-noise", "svhn", "tiny-imagenet"):
-        assert rows[missing].startswith("not found; need ")
+        assert rows[missing].startswith("not found; needs ")
 
 
 def test_model_card_view_and_job_table_name_the_outlier_sets() -> None:

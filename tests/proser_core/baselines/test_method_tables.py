@@ -34,8 +34,8 @@ def test_what_a_source_states_is_set_and_the_rest_is_the_recipes():
     assert made == replace(FinetuneConfig(), epochs=3, weight_decay=0.01)
     assert named_finetunes.paper(FinetuneConfig()) == FinetuneConfig()
     assert named_finetunes.paper(FinetuneConfig(momentum=0.5, nesterov=True)) == FinetuneConfig()
-    assert named_finetunes.tuned(FinetuneConfig()) == named_finetunes.OPEN_SET
-    assert named_finetunes.tuned(OWN) == replace(named_finetunes.OPEN_SET, epochs=3, weight_decay=0.01)
+    assert named_finetunes.tuned(FinetuneConfig()) == named_finetunes.TUNED
+    assert named_finetunes.tuned(OWN) == replace(named_finetunes.TUNED, epochs=3, weight_decay=0.01)
 
 
 def test_each_control_differs_from_its_method_in_the_objective_alone():
