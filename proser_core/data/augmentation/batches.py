@@ -57,7 +57,8 @@ class TrainingBatches:
     batches are loaded in the order in which they were drawn, each once. `purpose` (pretrain or finetune) keys the draws
     and names the field in errors. A rank holds its slices of each global batch of `batch_size` images. `flips`: each
     image mirrored at random, or in every other epoch. `rand_augment` is a magnitude in 0..30; 0 is the usual one of the
-    augmentation. Raises ConfigError where the training images do not fill one batch.
+    augmentation. On the CPU, padded images of a whole .npy file that is mapped into memory are kept in a hidden file
+    next to it, for all processes. Raises ConfigError where the training images do not fill one batch.
     """
 
     def __init__(

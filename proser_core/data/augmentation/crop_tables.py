@@ -1,6 +1,7 @@
 """Padded and mirrored images, of which random crops are windows, held once for all processes of a machine."""
 
 import fcntl
+import glob
 import mmap
 from contextlib import suppress
 from pathlib import Path
@@ -28,14 +29,21 @@ def is_whole_file(images: np.ndarray) -> TypeGuard[np.memmap]:
 def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
     """`padded_versions` of a whole file, mapped from a hidden one in its folder; the first process writes that.
 
-    Where it cannot be written, or the file system has no locks, this process holds a table of its own.
+    Its name has inode, size and time of the file that it was made of; tables of a file that is no longer there are
+    removed. Where it cannot be written, or the file system has no locks, this process holds a table of its own.
     """
     source = Path(str(images.filename))
-    path = source.with_name(f".{source.stem}.crops-{padding}-{int(flip)}.npy")
-    with suppress(OSError), path.with_suffix(".lock").open("w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a table that another process replaced would be held beside the new one
-        if not (path.is_file() and path.stat().st_mtime_ns >= source.stat().st_mtime_ns):
-            with atomic_path(path) as temporary, temporary.open("wb") as file:
-                np.save(file, padded_versions(images, padding, flip))
-        return np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
+    with suppress(OSError):
+        state = source.stat()  # not the time alone: a file that is moved here may be older than the one before
+        identity = f"{state.st_ino:x}-{state.st_size:x}-{state.st_mtime_ns:x}"
+        path = source.with_name(f".{source.stem}.crops-{identity}-{padding}-{int(flip)}.npy")
+        with source.with_name(f".{source.stem}.crops.lock").open("w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a table that another process replaced would be held beside the new one
+            if not path.is_file():
+                for table in source.parent.glob(f".{glob.escape(source.stem)}.crops-*.npy"):
+                    if identity not in table.name:
+                        table.unlink()
+                with atomic_path(path) as temporary, temporary.open("wb") as file:
+                    np.save(file, padded_versions(images, padding, flip))
+            return np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
     return padded_versions(images, padding, flip)

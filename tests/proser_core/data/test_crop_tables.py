@@ -61,9 +61,15 @@ def test_a_part_of_a_file_gets_a_table_of_its_own(mapped: np.memmap, tmp_path: P
     assert list(tmp_path.glob(".*.npy")) == []
 
 
+def table_in(folder: Path) -> Path:
+    """The only table there is."""
+    (table,) = folder.glob(".train_images.crops-*.npy")
+    return table
+
+
 def test_it_is_hidden_whole_and_written_once(mapped: np.memmap, tmp_path: Path) -> None:
     shared_table(mapped, 2, True)
-    table = tmp_path / ".train_images.crops-2-1.npy"
+    table = table_in(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".npy") == [table.name, "train_images.npy"]
     assert all(path.name.startswith(".") for path in tmp_path.iterdir() if path.name != "train_images.npy")
     written = table.stat().st_mtime_ns
@@ -71,14 +77,29 @@ def test_it_is_hidden_whole_and_written_once(mapped: np.memmap, tmp_path: Path) 
     assert table.stat().st_mtime_ns == written
 
 
-def test_of_images_that_are_newer_it_is_written_again(mapped: np.memmap, tmp_path: Path) -> None:
-    shared_table(mapped, 2, True)
-    others = random_images(30, 8, seed=1)
-    np.save(tmp_path / "train_images.npy", others)
-    later = (tmp_path / ".train_images.crops-2-1.npy").stat().st_mtime_ns + 10**9
-    os.utime(tmp_path / "train_images.npy", ns=(later, later))
-    table = shared_table(np.load(tmp_path / "train_images.npy", mmap_mode="r"), 2, True)
+@pytest.mark.parametrize("seconds", [-1000, 1000])
+@pytest.mark.parametrize("moved", [True, False])
+def test_of_other_images_it_is_written_again(mapped: np.memmap, tmp_path: Path, seconds: int, moved: bool) -> None:
+    """Whether another file is moved to this place or the same one is written to; also one that is older."""
+    for padding in (2, 3):
+        shared_table(mapped, padding, True)
+    source, others = tmp_path / "train_images.npy", random_images(30, 8, seed=1)
+    time = source.stat().st_mtime_ns + seconds * 10**9
+    written = tmp_path / "others.npy" if moved else source
+    np.save(written, others)
+    os.utime(written, ns=(time, time))
+    written.replace(source)
+    table = shared_table(np.load(source, mmap_mode="r"), 2, True)
     np.testing.assert_array_equal(table, padded_versions(others, 2, True))
+    assert table_in(tmp_path).samefile(str(table.filename)), "tables of images that are gone are removed"
+
+
+def test_tables_of_one_file_by_padding_and_of_files_beside_it_stay(mapped: np.memmap, tmp_path: Path) -> None:
+    np.save(tmp_path / "train_images_2.npy", IMAGES)
+    for images in (mapped, np.load(tmp_path / "train_images_2.npy", mmap_mode="r")):
+        for padding in (2, 3):
+            shared_table(images, padding, True)
+    assert len(list(tmp_path.glob(".*.npy"))) == 4
 
 
 def test_where_it_cannot_be_written_a_process_has_its_own(mapped: np.memmap, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,11 +121,11 @@ def test_several_processes_hold_its_pages_once(tmp_path: Path) -> None:
         for process in processes:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-        shares = [_megabytes(process.pid, ".train_images.crops-2-1.npy") for process in processes]
+        shares = [_megabytes(process.pid, table_in(tmp_path).name) for process in processes]
     finally:
         for process in processes:
             process.communicate("")
-    size = (tmp_path / ".train_images.crops-2-1.npy").stat().st_size / 2**20
+    size = table_in(tmp_path).stat().st_size / 2**20
     assert shares == pytest.approx([size / 2, size / 2], rel=0.1)
 
 
