@@ -32,6 +32,7 @@ def calibrate(scores: np.ndarray, target_rate: float = 0.95) -> Calibration:
     """
     if not 0 < target_rate <= 1:
         raise CalibrationError(f"target_rate is {target_rate:g}; need a share above 0 and at most 1, such as 0.95")
+    scores = np.asarray(scores)
     count = len(scores)
     if count == 0:
         raise CalibrationError("there is no validation image to calibrate with; give known validation images")

@@ -52,7 +52,8 @@ def evaluate(
     """Calibrate `score_function` on the validation logits, then score development and test logits.
 
     The same rule for every method, so that all are compared at the same known rate. `logits` are by part: val,
-    development and test. Raises CalibrationError as `calibrate` does, DataError for a test setting without images.
+    development and test. Raises CalibrationError as `calibrate` does, DataError for a test setting without images, for
+    test scores that are not finite and for development scores that are NaN.
     """
     calibration = calibrate(score_function(logits["val"]), target_rate)
     val, development, test = (score(logits[part], score_function, calibration) for part in SCORED_PARTS)

@@ -52,8 +52,11 @@ def evaluate_settings(
     """All metrics of all settings from one pass over the test images.
 
     targets int64[N] in 0..K (K unknown); class_ids int64[N] in the data set's own numbering. Raises DataError where
-    there is no known image, or no unknown one of a setting.
+    there is no known image, or no unknown one of a setting, and for a score that is not finite.
     """
+    bad = int((~np.isfinite(scores.scores)).sum())
+    if bad:
+        raise DataError(f"{bad} of {len(targets)} test scores are not finite, as they must be; check the test logits")
     is_known = targets < scores.num_known
     if not is_known.any():
         raise DataError("there is no test image of a known class; give some, with unknown ones for each setting")
@@ -123,11 +126,16 @@ def places(in_order: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def auroc(known_scores: np.ndarray, unknown_scores: np.ndarray) -> float:
     """Area under the ROC curve of telling unknown from known, by scores float[n] and float[m], larger for unknown.
-    Raises DataError where one of them is empty."""
+    Raises DataError where one of them is empty or has NaN."""
+    known_scores, unknown_scores = np.asarray(known_scores), np.asarray(unknown_scores)
     if not len(known_scores) or not len(unknown_scores):
         raise DataError(
             f"an AUROC needs known and unknown images; got {len(known_scores)} and {len(unknown_scores)} scores"
         )
+    missing = int(np.isnan(known_scores).sum() + np.isnan(unknown_scores).sum())
+    if missing:
+        total = len(known_scores) + len(unknown_scores)
+        raise DataError(f"{missing} of {total} scores are NaN, which has no order; check the logits")
     return KnownRanks.of(known_scores, np.zeros(len(known_scores), bool)).auroc(unknown_scores)
 
 
@@ -162,7 +170,18 @@ def macro_f1(confusion: np.ndarray) -> float:
 
 
 def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
-    """`macro_f1` of predictions and targets int64[N], both in 0..K; K is unknown."""
+    """`macro_f1` of predictions and targets int64[N], both in 0..K; K is unknown. Raises DataError for others."""
+    predictions, targets = np.asarray(predictions), np.asarray(targets)
+    for name, each in (("predictions", predictions), ("targets", targets)):
+        if each.ndim != 1 or each.dtype.kind not in "iu":
+            raise DataError(f"{name} are {each.dtype}{list(each.shape)}; need one integer per image")
+        if each.size and not 0 <= each.min() <= each.max() <= num_known:
+            raise DataError(
+                f"{name} run from {each.min()} to {each.max()}; need 0 to {num_known - 1} for the known classes, and "
+                f"{num_known} for unknown"
+            )
+    if len(predictions) != len(targets):
+        raise DataError(f"got {len(predictions)} predictions and {len(targets)} targets; need one of each per image")
     return macro_f1(confusion_matrix(targets, predictions, num_known))
 
 

@@ -20,6 +20,7 @@ def textbook_bias(scores: list[float], percentage: int) -> float:
 @given(SCORES, PERCENTAGES)
 def test_bias_is_the_largest_candidate_that_keeps_enough_images_known(scores, percentage):
     calibration = calibrate(np.array(scores), percentage / 100)
+    assert calibration == calibrate(scores, percentage / 100)
     assert calibration.bias == textbook_bias(scores, percentage)
     assert calibration.known_rate == np.mean(np.array(scores) + calibration.bias <= 0)
     assert calibration.num_images == len(scores)

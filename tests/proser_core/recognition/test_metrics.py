@@ -59,6 +59,29 @@ def test_lists_and_small_integers_are_counted_as_any_others():
     assert open_set_macro_f1(small[::-1], small, 20) == open_set_macro_f1(targets[::-1], targets, 20) < 1.0
 
 
+@pytest.mark.parametrize(
+    ("predictions", "targets", "message"),
+    [
+        ([0, -1], [0, 1], r"predictions run from -1 to 0; need 0 to 2 .* and 3 for unknown"),
+        ([0, 1], [0, 4], r"targets run from 0 to 4; need 0 to 2"),
+        ([0, 1], [0], r"got 2 predictions and 1 targets"),
+        ([0.0, 1.5], [0, 1], r"predictions are float64\[2\]; need one integer per image"),
+        ([0, 1], [[0, 1]], r"targets are int64\[1, 2\]; need one integer per image"),
+        ([True, False], [0, 1], r"predictions are bool\[2\]"),
+    ],
+)
+def test_a_macro_f1_of_what_are_no_classes_is_refused(predictions, targets, message):
+    with pytest.raises(DataError, match=message):
+        open_set_macro_f1(predictions, targets, 3)
+
+
+def test_an_auroc_takes_lists_and_infinite_scores_and_no_nan():
+    assert auroc([0.0, 1.0], [0.5, 2.0]) == auroc([-np.inf, 1], [0.5, np.inf]) == 0.75
+    for known, unknown in (([0.0, 1.0], [np.nan, np.nan]), ([np.nan, np.nan], [0.0, 1.0])):
+        with pytest.raises(DataError, match="2 of 4 scores are NaN"):
+            auroc(known, unknown)
+
+
 def test_a_known_class_without_a_test_image_costs_no_macro_f1():
     targets = np.array([0, 0, 1, 3])
     assert open_set_macro_f1(targets, targets, 3) == 1.0

@@ -12,6 +12,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from small_tasks import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
 from torch import nn
 
+from proser_core.errors import CalibrationError, DataError
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import compute_logits
@@ -165,6 +166,22 @@ def test_a_report_calibrates_on_validation_images_only(score_function):
     assert report.development.macro_f1 == pytest.approx(f1_score(targets, predictions, average="macro"))
     assert report.development.auroc == pytest.approx(roc_auc_score(targets == 2, np.concatenate([val, development])))
     assert report.development.closed_set_accuracy == np.mean(guesses == task.val.targets)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "error", "message"),
+    [
+        ("val", np.nan, CalibrationError, "1 of 6 validation scores are not finite"),
+        ("development", np.nan, DataError, "1 of 12 scores are NaN"),
+        ("test", np.nan, DataError, "1 of 12 test scores are not finite"),
+        ("test", np.inf, DataError, "1 of 12 test scores are not finite"),
+    ],
+)
+def test_logits_that_are_not_finite_are_refused_by_part(part, value, error, message):
+    logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
+    logits[part].known[2] = value
+    with pytest.raises(error, match=message):
+        evaluate(logits, GAP, small_task(), 0.8)
 
 
 def test_a_flat_report_names_its_metrics_by_part():
