@@ -26,7 +26,7 @@ from proser_core.titles import counted
 
 
 def make_task(
-    config: DataConfig, data_dir: DataRoot = None, seed: int = 0, unpacked: Mapping[str, Path] | None = None
+    config: DataConfig, data_dir: DataRoot | str = None, seed: int = 0, unpacked: Mapping[str, Path] | None = None
 ) -> OpenSetTask:
     """Read the images and give each its role.
 
@@ -35,6 +35,7 @@ def make_task(
     With `unpacked`, which has folders of `DataSet.index` by data set, the images stay encoded on disk. Raises DataError
     where images or classes are missing, or an image cannot be decoded.
     """
+    data_dir = Path(data_dir) if isinstance(data_dir, str) else data_dir
     images = _Images(config, open_data_sets(config, data_dir), data_dir, unpacked)
     split = split_of(config, data_dir)
     known = images.read(config.name, "train", split.known)

@@ -87,6 +87,7 @@ def test_validation_images_of_their_own_are_taken_as_they_are(root):
     np.testing.assert_array_equal(task.val.images, random_images(3, seed=2))
     assert (task.class_names, task.val.targets.tolist()) == (("ant", "bee", "cow"), [0, 1, 2])
     assert [len(part) for part in (task.train, task.development, task.test)] == [5, 0, 3]
+    np.testing.assert_array_equal(make_task(config, str(root), seed=0).train.images, task.train.images)
     assert "val/bee" in [name for name, _, _ in open_data_set("folder", root).fingerprints()]
 
 
