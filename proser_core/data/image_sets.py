@@ -31,6 +31,15 @@ def image_size(images: np.ndarray | ImageSource) -> int:
     return images.shape[1] if isinstance(images, np.ndarray) else images.size
 
 
+def check_pixels(images: np.ndarray) -> None:
+    """Raises DataError for what is not uint8[N, H, W, 3]."""
+    if images.ndim != 4 or images.shape[3] != 3 or images.dtype != np.uint8:
+        raise DataError(
+            f"images are {images.dtype}{images.shape}; need uint8[N, height, width, 3]: multiply those in 0..1 by 255, "
+            "and repeat the channel of grey images"
+        )
+
+
 def chunks(images: np.ndarray | ImageSource, length: int = 256) -> Iterator[np.ndarray]:
     """All images in order, `length` at a time."""
     if not isinstance(images, np.ndarray):
@@ -53,10 +62,8 @@ class ImageSet:
     contents: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.images, np.ndarray) and (
-            self.images.ndim != 4 or self.images.shape[3] != 3 or self.images.dtype != np.uint8
-        ):
-            raise DataError(f"images are {self.images.dtype}{self.images.shape}; need uint8[N, height, width, 3]")
+        if isinstance(self.images, np.ndarray):
+            check_pixels(self.images)
         if self.labels.shape != (len(self.images),):
             raise DataError(f"{len(self.images)} images have labels of shape {self.labels.shape}")
         if len(self.labels) and not 0 <= self.labels.min() <= self.labels.max() < len(self.class_names):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proser_core.data.image_sets import ImageSource, chunks, image_size
+from proser_core.data.image_sets import ImageSource, check_pixels, chunks, image_size
 
 Normalisation = tuple[tuple[float, float, float], tuple[float, float, float]]
 """Mean and standard deviation of each channel, of pixels from 0 to 1."""
@@ -32,15 +32,22 @@ class Normaliser:
 
 
 def are_pixels(images: np.ndarray | ImageSource) -> bool:
-    """Whether they are images; embeddings [N, d] of frozen features take their place."""
-    return not isinstance(images, np.ndarray) or images.ndim == 4
+    """Whether they are images; embeddings float32[N, d] of frozen features take their place. Raises DataError for an
+    array that is neither."""
+    if not isinstance(images, np.ndarray):
+        return True
+    if images.ndim == 2 and images.dtype != np.uint8:
+        return False
+    check_pixels(images)
+    return True
 
 
 def evaluation_batches(
     images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
 ) -> Iterator[Tensor]:
     """All images in order, unaugmented, float32[b, 3, H, W]. Where there are none, one black image, whose outputs tell
-    the shape of none: many networks take no empty batch. Embeddings float32[N, d] in one batch, as they are."""
+    the shape of none: many networks take no empty batch. Embeddings float32[N, d] in one batch, as they are. Raises
+    DataError for an array that is neither."""
     if not are_pixels(images):
         yield torch.from_numpy(np.array(images)).to(device)
         return

@@ -25,7 +25,8 @@ OpenStream = Callable[[StoredImages], ImageSource]
 
 @dataclass(frozen=True)
 class Labelled:
-    """Images uint8[N, H, W, 3], or what decodes them, and targets int64[N]: 0..K-1 known, K unknown."""
+    """Images uint8[N, H, W, 3], or what decodes them, and targets int64[N]: 0..K-1 known, K unknown. Embeddings
+    float32[N, d] take the place of images where a backbone is frozen."""
 
     images: np.ndarray | ImageSource
     targets: np.ndarray

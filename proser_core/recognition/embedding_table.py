@@ -53,7 +53,7 @@ def compute_embedding_table(
     net: nn.Module,
     images: np.ndarray | ImageSource,
     normalisation: Normalisation,
-    device: torch.device,
+    device: torch.device | str,
     *,
     mirror: bool = False,
     progress: Callable[[int], None] = lambda images: None,
@@ -61,10 +61,12 @@ def compute_embedding_table(
     """Of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode; `progress` gets the number of
     images of each batch.
 
-    Raises ConfigError for a network of a method's own.
+    Raises ConfigError for a network of a method's own, DataError for an array that is neither these nor embeddings
+    float32[N, d].
     """
     check_embeds(net)
     assert isinstance(net, ClosedSetNet | PlaceholderNet)
+    device = torch.device(device)
     place(net, device)
     parts = []
     with torch.inference_mode(), ieee_convolutions(device):

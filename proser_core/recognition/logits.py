@@ -14,10 +14,12 @@ from proser_core.recognition.tables import SCORED_PARTS, TRAIN, LogitTable
 
 
 def compute_logits(
-    net: nn.Module, images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device
+    net: nn.Module, images: np.ndarray | ImageSource, normalisation: Normalisation, device: torch.device | str
 ) -> LogitTable:
     """Logits of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode, whatever training used. The
-    network is moved to `device`, and stays there in evaluation mode."""
+    network is moved to `device`, and stays there in evaluation mode. Raises DataError for an array that is
+    neither these nor embeddings float32[N, d]."""
+    device = torch.device(device)
     place(net, device)
     known, dummies = [], []
     with torch.inference_mode(), ieee_convolutions(device):

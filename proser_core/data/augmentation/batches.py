@@ -58,7 +58,8 @@ class TrainingBatches:
     and names the field in errors. A rank holds its slices of each global batch of `batch_size` images. `flips`: each
     image mirrored at random, or in every other epoch. `rand_augment` is a magnitude in 0..30; 0 is the usual one of the
     augmentation. On the CPU, padded images of a whole .npy file that is mapped into memory are kept in a hidden file
-    next to it, for all processes. Raises ConfigError where the training images do not fill one batch.
+    next to it, for all processes. Raises ConfigError where the training images do not fill one batch, DataError for an
+    array that is neither images uint8[N, H, W, 3] nor embeddings float32[N, d].
     """
 
     def __init__(

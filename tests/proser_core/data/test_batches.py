@@ -10,7 +10,7 @@ from small_tasks import CPU, NORMALISATION, batches_of
 from proser_core.data.augmentation.batches import half_slices
 from proser_core.data.normalisation import Normaliser
 from proser_core.data.tasks import Labelled
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, DataError
 from proser_core.rng import keyed_generator
 
 PLAIN = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -152,6 +152,14 @@ def test_rank_slices_are_equally_large_and_cover_the_batch_once(world_size, per_
 def test_too_few_images_for_one_batch_are_refused_with_the_largest_size_that_fits():
     with pytest.raises(ConfigError, match=r"finetune.batch_size 8 is more than the 7 training images; use at most 6"):
         make(numbered(7), 8)
+
+
+def test_images_that_are_no_bytes_are_refused():
+    """They would be divided by 255 once more, and grey ones taken for embeddings."""
+    bytes_ = np.zeros((8, 8, 8, 3), np.uint8)
+    for images in (bytes_ / 255, bytes_[..., 0]):
+        with pytest.raises(DataError, match=r"images are .*; need uint8\[N, height, width, 3\]"):
+            batches_of(Labelled(images, np.zeros(8, np.int64)))
 
 
 def test_the_normaliser_subtracts_the_mean_and_divides_by_the_standard_deviation():

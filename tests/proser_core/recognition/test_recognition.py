@@ -14,6 +14,7 @@ from torch import nn
 
 from proser_core.errors import CalibrationError, DataError
 from proser_core.recognition.calibration import Calibration, calibrate
+from proser_core.recognition.embedding_table import compute_embedding_table
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, PlaceholderGap, placeholder_score
@@ -108,6 +109,17 @@ def test_logits_are_those_of_the_net_in_evaluation_mode_in_the_order_of_the_imag
     alone = compute_logits(tiny_net(dropout=0.5), images[66:67], NORMALISATION, CPU)
     np.testing.assert_allclose(logits.known[66:67], alone.known, atol=1e-5)
     np.testing.assert_allclose(logits.dummies[66:67], alone.dummies, atol=1e-5)
+
+
+@pytest.mark.parametrize("compute", [compute_logits, compute_embedding_table])
+def test_a_device_may_be_named_and_what_are_no_pixels_is_refused(compute):
+    net, images = tiny_net(), random_images(4)
+    np.testing.assert_array_equal(
+        compute(net, images, NORMALISATION, "cpu").known, compute(net, images, NORMALISATION, CPU).known
+    )
+    for wrong in (images / 255, images[0], images[..., 0], images[0, ..., 0], images[..., :1]):
+        with pytest.raises(DataError, match=r"images are .*; need uint8\[N, height, width, 3\]"):
+            compute(net, wrong, NORMALISATION, CPU)
 
 
 class Weighted(nn.Module):
