@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from proser_core.recognition.scores import (
 from proser_core.recognition.tables import FittingData
 from proser_core.recognition.trained_classifier import Member, OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
+from proser_core.store.files import read_json
 
 FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS, FORMAT_OF_ENSEMBLES = 4, 3, 5, 6, 7
 """The format that is written; the one before, which is read: its scores have the other sign; that of classifiers with a
@@ -62,10 +64,21 @@ NEEDED = {
 
 
 def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
-    """Weights (safetensors), arrays (.npz), the model card (Markdown) and everything else (JSON)."""
+    """Weights (safetensors), arrays (.npz), the model card (Markdown) and everything else (JSON).
+
+    A classifier that is in the folder is replaced once all is written; other files there stay.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as temporary:
+        _write(classifier, Path(temporary))
+        for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == CARD):
+            path.replace(folder / path.name)
+
+
+def _write(classifier: TrainedClassifier, folder: Path) -> None:
     net, score, proxy = classifier.net, classifier.score_function, classifier.proxy
     values = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
+    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     save_weights(net, folder / WEIGHTS)
     files = [WEIGHTS]
@@ -234,8 +247,8 @@ def _read_card(folder: Path) -> dict[str, Any]:
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder} is not an open-set classifier: {name} is missing")
     try:
-        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-    except ValueError as error:  # JSONDecodeError or UnicodeDecodeError
+        card = read_json(folder / CARD)
+    except ValueError as error:
         raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
     found = card.get("format") if isinstance(card, dict) else None
     if found not in FORMATS:

@@ -158,7 +158,10 @@ class OpenSetClassifier(TrainedClassifier):
         return np.stack([to_rgb_square(Image.fromarray(image), self.image_size) for image in squeezed])
 
     def save(self, folder: str | Path) -> None:
-        """Write weights (safetensors), arrays (.npz), a model card (Markdown) and everything else (JSON)."""
+        """Write weights (safetensors), arrays (.npz), a model card (Markdown) and everything else (JSON).
+
+        A classifier that is in the folder is replaced once all is written; other files there stay.
+        """
         write_classifier(self, Path(folder))
 
     @classmethod

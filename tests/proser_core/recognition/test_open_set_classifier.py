@@ -56,6 +56,26 @@ def test_every_score_of_every_network_survives_saving(score, tmp_path):
         assert getattr(loaded, name) == getattr(classifier, name)
 
 
+@pytest.mark.parametrize("weight", [np.float32(0.5), np.float64(0.5), np.int64(2)])
+def test_a_number_of_numpys_in_a_score_is_saved_as_pythons(classifier, weight, tmp_path):
+    dataclasses.replace(classifier, score_function=PlaceholderGap(weight)).save(tmp_path)
+    assert OpenSetClassifier.load(tmp_path).score_function == PlaceholderGap(float(weight))
+
+
+def test_a_save_that_fails_leaves_the_classifier_that_was_there_and_one_that_works_replaces_it(classifier, tmp_path):
+    classifier.save(tmp_path)
+    (tmp_path / "notes.txt").write_text("a user's own")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    other = dataclasses.replace(make_classifier("MSP"), results={"accuracy": 0.5})
+    with pytest.raises(TypeError):
+        dataclasses.replace(other, results={"accuracy": 1j}).save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    other.save(tmp_path)
+    assert OpenSetClassifier.load(tmp_path).results == other.results
+    assert {path.name for path in tmp_path.iterdir()} == {*before}
+    assert (tmp_path / "notes.txt").read_text() == "a user's own"
+
+
 def test_arrays_of_a_fitted_score_that_were_changed_are_refused(tmp_path):
     make_classifier("OpenMax").save(tmp_path)
     with np.load(tmp_path / SCORE) as arrays:
@@ -223,7 +243,7 @@ def test_a_missing_file_is_refused_by_name(folder, name):
         OpenSetClassifier.load(folder)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[]", b"3"])
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"[]", b"3", b"[" * 100_000])
 def test_a_card_that_is_no_json_object_is_refused(folder, content):
     (folder / CARD).write_bytes(content)
     with pytest.raises(CheckpointError, match=CARD):
