@@ -26,8 +26,8 @@ def task_from_arrays(
     Images are uint8[N, H, H, 3], or grey as uint8[N, H, H], all of one size. Test images whose label is none of the
     known ones are unknown; `development` are unknown images that may choose between fine-tunes, of other classes than
     the test's. Without test images nothing is reported but the validation. Raises DataError for arrays of another type
-    or size, for a missing label, for fewer than two classes, for a class with fewer than two images, and for test
-    labels none of which is known.
+    or size, for a missing label, for labels without a common order, for fewer than two classes, for a class with fewer
+    than two images, and for test labels none of which is known.
     """
     if (test_images is None) != (test_labels is None):
         raise DataError("test_images and test_labels are given together, or neither of them")
@@ -76,13 +76,22 @@ def task_from_arrays(
 
 
 def _check_given(kind: str, labels: np.ndarray | None) -> None:
-    """Refuses None, NaN and pandas' NA among labels, which have no order or would be a class."""
+    """Refuses labels that are not one per image or have no common order, and None, NaN and pandas' NA among them, which
+    have none either, or would be a class."""
     if labels is None:
         return
-    values = np.asarray(labels).tolist()
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise DataError(f"{kind} have the shape {array.shape}; need one number or name per image, not in columns")
+    values = array.tolist()
     missing = sum(each is None or type(each).__name__ == "NAType" or each != each for each in values)
     if missing:
         raise DataError(f"{missing} of {len(values)} {kind} are missing (None or NaN); give each image one, or drop it")
+    try:
+        np.unique(array)
+    except TypeError:
+        kinds = " and ".join(sorted({type(each).__name__ for each in values}))
+        raise DataError(f"{kind} of type {kinds} have no common order; give numbers alone, or names alone") from None
 
 
 def _check_test_labels(test_labels: np.ndarray, classes: np.ndarray) -> None:

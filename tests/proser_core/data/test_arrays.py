@@ -89,6 +89,13 @@ def test_development_images_are_unknown() -> None:
         ({"labels": np.array(["a", "b"] * 3 + [None] * 2, object)}, "2 of 8 labels are missing"),
         ({"labels": pd.array([0, 1] * 3 + [pd.NA] * 2, "Int64")}, "2 of 8 labels are missing"),
         ({"test_images": pixels(2), "test_labels": np.array([0, np.nan])}, "1 of 2 test_labels are missing"),
+        ({"labels": np.array([0, "b"] * 4, object)}, "labels of type int and str have no common order"),
+        ({"labels": np.arange(8)[:, None] % 2}, r"labels have the shape \(8, 1\); need one"),
+        ({"test_images": pixels(2), "test_labels": np.zeros((2, 1), int)}, r"test_labels have the shape \(2, 1\)"),
+        (
+            {"test_images": pixels(2), "test_labels": np.array([0, "new"], object)},
+            "test_labels of type int and str have no common order; give numbers alone, or names alone",
+        ),
         ({"val_fraction": float("nan")}, "val_fraction is nan; need a share between 0 and 1"),
         ({"val_fraction": 5.0}, "val_fraction is 5.0"),
     ],
