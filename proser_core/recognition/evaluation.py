@@ -10,7 +10,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.metrics import TestMetrics, auroc, balanced_accuracy, evaluate_settings, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.scoring import OpenSetScores, score
+from proser_core.recognition.scoring import OpenSetScores, decide
 from proser_core.recognition.tables import SCORED_PARTS, LogitTable
 
 
@@ -55,8 +55,21 @@ def evaluate(
     development and test. Raises CalibrationError as `calibrate` does, DataError for a test setting without images, for
     test scores that are not finite and for development scores that are NaN.
     """
-    calibration = calibrate(score_function(logits["val"]), target_rate)
-    val, development, test = (score(logits[part], score_function, calibration) for part in SCORED_PARTS)
+    return report_of(*score_parts(logits, score_function, target_rate), task)
+
+
+def score_parts(
+    logits: Mapping[str, LogitTable], score_function: ScoreFunction, target_rate: float
+) -> tuple[Calibration, dict[str, OpenSetScores]]:
+    """The calibration on the validation logits, and the decisions on each part by it. Each part is scored once."""
+    scores = {part: score_function(logits[part]) for part in SCORED_PARTS}
+    calibration = calibrate(scores["val"], target_rate)
+    return calibration, {part: decide(logits[part], scores[part], calibration) for part in SCORED_PARTS}
+
+
+def report_of(calibration: Calibration, parts: Mapping[str, OpenSetScores], task: OpenSetTask) -> EvaluationReport:
+    """The report on what `score_parts` gives; raises as `evaluate`."""
+    val, development, test = (parts[part] for part in SCORED_PARTS)
     test_targets = np.asarray(task.test.targets)
     return EvaluationReport(
         calibration=calibration,

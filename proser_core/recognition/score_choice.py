@@ -11,7 +11,13 @@ from proser_core.config.calibration import AUTO
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import CalibrationError
 from proser_core.naming import look_up
-from proser_core.recognition.evaluation import DevelopmentMetrics, EvaluationReport, development_metrics, evaluate
+from proser_core.recognition.evaluation import (
+    DevelopmentMetrics,
+    EvaluationReport,
+    development_metrics,
+    report_of,
+    score_parts,
+)
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction
 from proser_core.recognition.scoring import score
 from proser_core.recognition.tables import TRAIN, EmbeddingTable, LogitTable
@@ -149,10 +155,12 @@ def choose_score(
 def _report(
     function: ScoreFunction, tables: Tables, unknown: Tables, task: OpenSetTask, target_rate: float
 ) -> ScoreReport:
-    evaluation = evaluate(tables, function, task, target_rate)
-    val, targets = score(tables["val"], function, evaluation.calibration), np.asarray(task.val.targets)
+    calibration, parts = score_parts(tables, function, target_rate)
+    evaluation, targets = report_of(calibration, parts, task), np.asarray(task.val.targets)
     development = {
-        name: development_metrics(val, targets, score(table, function, evaluation.calibration))
+        name: evaluation.development
+        if table is tables["development"]
+        else development_metrics(parts["val"], targets, score(table, function, calibration))
         for name, table in unknown.items()
     }
     return ScoreReport(function, evaluation, development)

@@ -61,9 +61,14 @@ class OpenSetScores:
 def score(logits: LogitTable, score_function: ScoreFunction, calibration: Calibration) -> OpenSetScores:
     """Apply a frozen calibration to the logits of any images. Raises ConfigError for a score of embeddings that are not
     there."""
+    return decide(logits, score_function(logits), calibration)
+
+
+def decide(logits: LogitTable, scores: np.ndarray, calibration: Calibration) -> OpenSetScores:
+    """Apply a frozen calibration to the scores float[N] of these logits."""
     return OpenSetScores(
         known_predictions=logits.known_predictions(),
-        scores=score_function(logits),
+        scores=scores,
         num_known=logits.known.shape[1],
         bias=calibration.bias,
     )

@@ -1,6 +1,6 @@
 """The score of a network that development data chooses, and what is reported of the others."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -42,6 +42,26 @@ def test_metrics_on_the_tasks_own_development_unknowns_are_those_of_its_evaluati
     for each in choice("auto").reports:
         assert each.evaluation == evaluate(TABLES, each.score, TASK, 0.8)
         assert each.development["cifar10"] == each.evaluation.development
+
+
+@dataclass(frozen=True)
+class Counted(MaxLogit):
+    """Keeps the number of images of each table that it scores."""
+
+    name = "counted"
+    scored: list[int]
+
+    def __call__(self, logits):
+        self.scored.append(len(logits))
+        return super().__call__(logits)
+
+
+def test_each_table_is_scored_once():
+    counted = Counted([])
+    found = choice("counted", own=counted)
+    assert counted.scored == [len(TABLES[part]) for part in SCORED_PARTS] + [len(UNKNOWN["noise"])]
+    plain = choice("MaxLogit")
+    assert (found.chosen.evaluation, found.chosen.development) == (plain.chosen.evaluation, plain.chosen.development)
 
 
 def test_a_tie_goes_to_the_own_score_and_test_images_choose_nothing():
