@@ -10,7 +10,7 @@ from proser_core.recognition.scores.neighbours import NEIGHBOUR
 
 LEAST = NEIGHBOUR + 1
 """Images of a class whose labels are judged: of fewer, one lies among strangers in any case."""
-AT_ONCE = 1024  # images whose similarities to all others are in memory
+AT_ONCE = 1 << 23  # similarities that are in memory at once
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ def _votes(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray, num_c
     """int64[n, K]: how many of the nearest images have each class."""
     directions = unit(embeddings).astype(np.float32)
     count = min(NEIGHBOUR, len(labels))
-    for start in range(0, len(labels), AT_ONCE):
-        rows = slice(start, start + AT_ONCE)
+    at_once = max(1, AT_ONCE // max(1, len(labels)))
+    for start in range(0, len(labels), at_once):
+        rows = slice(start, start + at_once)
         similarity = directions[rows] @ directions.T
         similarity[groups[rows, None] == groups] = -np.inf
         nearest = np.argpartition(-similarity, count - 1, axis=1)[:, :count]

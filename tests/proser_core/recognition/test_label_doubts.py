@@ -1,8 +1,10 @@
 """Labels that neighbours doubt: against a slow twin, with wrong labels put in, and with bursts that share one."""
 
+import tracemalloc
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
@@ -31,7 +33,7 @@ def test_as_a_slow_twin_finds_them(seed: int) -> None:
     draw = np.random.default_rng(seed)
     embeddings, labels = draw.normal(size=(40, 3)) + 0.5, draw.integers(0, 3, 40)
     groups = draw.integers(0, 25, 40)
-    with_batches, module.AT_ONCE = module.AT_ONCE, 16
+    with_batches, module.AT_ONCE = module.AT_ONCE, 16 * 40
     try:
         found = label_doubts(embeddings, labels, groups, 3)
     finally:
@@ -39,6 +41,18 @@ def test_as_a_slow_twin_finds_them(seed: int) -> None:
     twin = slow_twin(embeddings, labels, groups)
     assert dict(zip(found.rows.tolist(), zip(found.others, found.shares, strict=True), strict=True)) == twin
     assert (np.diff(found.shares) <= 0).all()
+
+
+def test_memory_does_not_grow_with_the_square_of_the_number_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    embeddings, labels = np.random.default_rng(0).normal(size=(1000, 3)), np.arange(1000) % 2
+    monkeypatch.setattr(module, "AT_ONCE", 10_000)
+    tracemalloc.start()
+    try:
+        label_doubts(embeddings, labels, np.arange(1000), 2)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 1_000_000, "all similarities in float32 are 4 MB"
 
 
 def test_wrong_labels_of_digits_are_found_with_the_right_class() -> None:
