@@ -46,7 +46,7 @@ class EmbeddingTable(LogitTable):
     scale: np.ndarray = field(default_factory=lambda: NOT_SCALED)
 
 
-def select(table: LogitTable, rows: np.ndarray) -> LogitTable:
+def select(table: LogitTable, rows: np.ndarray | slice) -> LogitTable:
     """The images at `rows` of logits, with their embeddings where there are any."""
     return replace(table, **{name: getattr(table, name)[rows] for name in ARRAYS if hasattr(table, name)})
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from proser_core import titles
 from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of, unit
+from proser_core.recognition.scores.score_function import tensor_of
 from proser_core.recognition.tables import NOT_CENTRED, NOT_SCALED, LogitTable
 
 if TYPE_CHECKING:
@@ -61,11 +62,9 @@ class MaxLogitAndCosine(EmbeddingScore):
 
     @classmethod
     def fit(cls, logits: LogitTable, targets: np.ndarray) -> Self:
-        import torch
-
         table = embeddings_of(logits, cls.name)
         directions = unit(table.weights * table.scale)
-        cosines = _largest_cosine(torch.tensor(table.embeddings), directions, table.centre, table.scale).numpy()
+        cosines = _largest_cosine(tensor_of(table.embeddings), directions, table.centre, table.scale).numpy()
         scales = (float(each.std(dtype=np.float64)) for each in (table.known.max(axis=1), cosines))
         logit_scale, cosine_scale = (scale if scale > TINY else 1.0 for scale in scales)  # of one image there is none
         return cls(directions, logit_scale, cosine_scale, table.centre, table.scale)

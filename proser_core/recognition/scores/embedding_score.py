@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from proser_core.errors import ConfigError
-from proser_core.recognition.scores.score_function import ScoreFunction
+from proser_core.recognition.scores.score_function import ScoreFunction, tensor_of
 from proser_core.recognition.tables import EmbeddingTable, LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-AT_ONCE = 512  # images: their distances to an index of 10,000 take 40 MB
 TINY = 1e-12  # norm of an embedding that has no direction
 
 
@@ -23,16 +22,11 @@ class EmbeddingScore(ScoreFunction):
 
     reads_training = True
     needs_embeddings = True
+    at_once = 512  # their distances to an index of 10,000 take 40 MB
 
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        """float64[N], larger for unknown. Raises ConfigError for logits without embeddings."""
-        import torch
-
+    def of_table(self, logits: LogitTable) -> np.ndarray:
         table = embeddings_of(logits, self.name)
-        known, embeddings = torch.tensor(table.known), torch.tensor(table.embeddings)
-        with torch.inference_mode():
-            parts = map(self.of_embeddings, known.split(AT_ONCE), embeddings.split(AT_ONCE))
-            return torch.cat(list(parts)).numpy()
+        return self.of_embeddings(tensor_of(table.known), tensor_of(table.embeddings)).numpy()
 
     def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
         """float64[N] of known [N, K] and embeddings [N, d], which an exported program needs too."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from proser_core import titles
 from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of
+from proser_core.recognition.scores.score_function import tensor_of
 from proser_core.recognition.tables import LogitTable
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ class EuclideanNeighbour(EmbeddingScore):
 
     @classmethod
     def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
-        import torch
-
-        embeddings = torch.tensor(embeddings_of(training, cls.name).embeddings)
+        embeddings = tensor_of(embeddings_of(training, cls.name).embeddings)
         smallest = int(np.unique(targets, return_counts=True)[1].min())
         return cls(cls.features(embeddings.double()).float().numpy(), min(NEIGHBOUR, smallest))
 

@@ -22,10 +22,7 @@ from proser_core.learning.tails import (
     w_scores,
 )
 from proser_core.recognition.scores.score_function import ScoreFunction
-from proser_core.recognition.tables import LogitTable, select
-
-AT_ONCE = 4096
-"""Images that are scored at a time."""
+from proser_core.recognition.tables import LogitTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +65,7 @@ class OpenMax(ScoreFunction):
         """What distances are taken of, float64[N, d]: the logits."""
         return logits.known.astype(np.float64)
 
-    def __call__(self, logits: LogitTable) -> np.ndarray:
-        """float64[N], larger for unknown. AT_ONCE images are in memory in float64."""
-        parts = np.split(np.arange(len(logits)), range(AT_ONCE, len(logits), AT_ONCE))
-        return np.concatenate([self._scores(select(logits, rows)) for rows in parts])
-
-    def _scores(self, logits: LogitTable) -> np.ndarray:
+    def of_table(self, logits: LogitTable) -> np.ndarray:
         revised, unknown = self.revise(logits)
         best = revised.max(axis=1)
         others = np.sort(revised, axis=1)[:, :-1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from proser_core.recognition.tables import LogitTable
+from proser_core.recognition.tables import LogitTable, select
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,12 +17,12 @@ class ScoreFunction:
     """A score, fitted if it has anything to fit.
 
     Each one is a frozen dataclass; its fields, numbers and arrays, are saved with a classifier. It has `in_torch`, or
-    overrides `__call__` where there is no such form. The score of an image must not depend on the other images.
+    overrides `of_table` where there is no such form. The score of an image must not depend on the other images.
 
     name: in tables and in files. source: its paper. reads_training: whether `fit` reads the logits of training images.
     reads_validation: whether it reads those of validation images in their place, without targets. needs_dummies:
     whether the network must have dummy classifiers. needs_embeddings: whether it is an `EmbeddingScore`, which reads
-    them beside logits.
+    them beside logits. at_once: images that are scored at a time, in float64.
     """
 
     name: ClassVar[str]
@@ -31,6 +31,7 @@ class ScoreFunction:
     reads_validation: ClassVar[bool] = False
     needs_dummies: ClassVar[bool] = False
     needs_embeddings: ClassVar[bool] = False
+    at_once: ClassVar[int] = 4096
 
     @classmethod
     def fit(cls, logits: LogitTable, targets: np.ndarray) -> Self:
@@ -39,10 +40,13 @@ class ScoreFunction:
         return cls()
 
     def __call__(self, logits: LogitTable) -> np.ndarray:
-        """float[N], larger for unknown."""
-        import torch
+        """float[N], larger for unknown. Raises ConfigError for a score of embeddings that are not there."""
+        starts = range(0, max(1, len(logits)), self.at_once)
+        return np.concatenate([self.of_table(select(logits, slice(each, each + self.at_once))) for each in starts])
 
-        return self.in_torch(torch.tensor(logits.known), torch.tensor(logits.dummies)).numpy()
+    def of_table(self, logits: LogitTable) -> np.ndarray:
+        """float[n] of at most `at_once` images."""
+        return self.in_torch(tensor_of(logits.known), tensor_of(logits.dummies)).numpy()
 
     def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
         """The score of known [N, K] and dummies [N, C], which an exported program needs too."""
@@ -57,3 +61,10 @@ class ScoreFunction:
     def formula(self) -> str:
         """In words, for an axis."""
         return self.name
+
+
+def tensor_of(array: np.ndarray) -> "Tensor":
+    """A copy; torch itself takes no array with negative strides."""
+    import torch
+
+    return torch.tensor(np.ascontiguousarray(array))
