@@ -37,7 +37,11 @@ class PlaceholderGap(ScoreFunction):
 
 @dataclass(frozen=True)
 class UnknownProbability(ScoreFunction):
-    """`log softmax([W^T phi, max_c w_hat_c^T phi])_K`, float64[N]: PROSER's second score."""
+    """`log softmax([W^T phi, max_c w_hat_c^T phi])_K`, float64[N]: PROSER's second score.
+
+    With g = logsumexp(W^T phi) - max_c w_hat_c^T phi it is -log(1 + exp g), which tells apart probabilities that round
+    to 1.
+    """
 
     name = titles.P_UNKNOWN
     source = "authors' released code"
@@ -45,10 +49,8 @@ class UnknownProbability(ScoreFunction):
     formula = "log of the probability of unknown"
 
     def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
-        import torch  # not for `proser list`
-
-        augmented = torch.cat([known, dummies.amax(1, keepdim=True)], dim=1).double()
-        return augmented[:, -1] - augmented.logsumexp(1)
+        gap = known.double().logsumexp(1) - dummies.double().amax(1)
+        return -gap.clamp_min(0) - (-gap.abs()).exp().log1p()
 
 
 def placeholder_score(dummy_weight: float) -> ScoreFunction:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 from sklearn.metrics import f1_score, roc_auc_score
 from small_tasks import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
 from torch import nn
@@ -17,7 +18,13 @@ from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embedding_table import compute_embedding_table
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, PlaceholderGap, placeholder_score
+from proser_core.recognition.scores import (
+    MaxLogit,
+    MaxSoftmaxProbability,
+    PlaceholderGap,
+    UnknownProbability,
+    placeholder_score,
+)
 from proser_core.recognition.scoring import score, unknown_probabilities
 from proser_core.recognition.tables import SCORED_PARTS, TRAIN, LogitTable, load_logits, save_logits
 
@@ -99,6 +106,21 @@ def test_msp_tells_apart_probabilities_that_round_to_one():
     logits = LogitTable(np.array([[60.0, 0.0], [50.0, 0.0]], np.float32), np.empty((2, 0), np.float32))
     first, second = MSP(logits)
     assert first < second
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.1, 1.0, 10.0, 100.0]))
+def test_p_unknown_is_the_log_of_the_softmaxs_last_entry(seed, scale):
+    drawn = table(30, seed=seed)
+    logits = LogitTable(scale * drawn.known, scale * drawn.dummies)
+    augmented = np.c_[logits.known, logits.dummies.max(axis=1)].astype(np.float64)
+    expected = augmented[:, -1] - logsumexp(augmented, axis=1)
+    np.testing.assert_allclose(UnknownProbability()(logits), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_p_unknown_tells_apart_probabilities_that_round_to_one():
+    gaps = np.array([40.0, 50.0, 60.0, 700.0], np.float32)
+    logits = LogitTable(np.zeros((4, 1), np.float32), gaps[:, None])
+    np.testing.assert_allclose(UnknownProbability()(logits), -np.exp(-gaps.astype(np.float64)), rtol=1e-12)
 
 
 def test_logits_are_those_of_the_net_in_evaluation_mode_in_the_order_of_the_images():
