@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.normalisation import Normalisation, evaluation_batches
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, TrainingError
+from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.processor import ieee_convolutions
-from proser_core.recognition.logits import place
-from proser_core.recognition.tables import ARRAYS, SCORED_PARTS, TRAIN, EmbeddingTable
+from proser_core.recognition.logits import check_finite, place
+from proser_core.recognition.tables import SCORED_PARTS, TRAIN, EmbeddingTable
 from proser_core.rng import keyed_generator
 
 INDEX_SIZE = 10_000
@@ -139,9 +139,5 @@ def task_embeddings(
         part: compute_embedding_table(net, each, normalisation, device, mirror=mirror, progress=progress)
         for part, each in images.items()
     }
-    if not all(np.isfinite(getattr(table, name)).all() for table in tables.values() for name in ARRAYS):
-        raise TrainingError(
-            "the network gives embeddings or logits that are not finite, and they must stay finite; lower the learning "
-            "rate, or check the weights that it began from"
-        )
+    check_finite(tables.values())
     return tables

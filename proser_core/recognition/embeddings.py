@@ -1,4 +1,4 @@
-"""Embeddings of images and of mixtures, and the heads on embeddings that no image need have: for figures.
+"""Embeddings of mixtures, and the heads on embeddings that no image need have: for figures.
 
 Computed in fp32, in evaluation mode, where the network lies.
 """
@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from proser_core.config import MixupPlace
-from proser_core.data.image_sets import ImageSource
 from proser_core.data.normalisation import Normalisation, evaluation_batches
 from proser_core.data.tasks import Labelled
 from proser_core.learning.mixup import draw_mix, mix, pair_weights
@@ -18,18 +17,6 @@ from proser_core.rng import keyed_generator
 
 MIXED_AT_ONCE = 16
 """Images that share one mixing ratio. Fewer than in a training batch, so that few images show many ratios."""
-
-
-@torch.inference_mode()
-def compute_embeddings(
-    net: ClosedSetNet | PlaceholderNet, images: np.ndarray | ImageSource, normalisation: Normalisation
-) -> np.ndarray:
-    """phi(x) of N images, float32[N, d]."""
-    net.eval()
-    device = net.classifier.weight.device
-    with ieee_convolutions(device):
-        parts = [net.backbone(batch).float().cpu() for batch in evaluation_batches(images, normalisation, device)]
-    return torch.cat(parts).numpy()[: len(images)]
 
 
 @torch.inference_mode()

@@ -1,5 +1,7 @@
 """Logits of every image that is ever scored, computed once: calibration and metrics need the network no more."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import torch
 from torch import nn
@@ -10,7 +12,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.networks.nets import ClassLogits
 from proser_core.processor import ieee_convolutions
-from proser_core.recognition.tables import SCORED_PARTS, TRAIN, LogitTable
+from proser_core.recognition.tables import ARRAYS, SCORED_PARTS, TRAIN, LogitTable
 
 
 def compute_logits(
@@ -42,12 +44,18 @@ def task_logits(
     parts = (*SCORED_PARTS, TRAIN) if with_training else SCORED_PARTS
     normalisation = (task.mean, task.std)
     tables = {part: compute_logits(net, getattr(task, part).images, normalisation, device) for part in parts}
-    if not all(np.isfinite(table.known).all() and np.isfinite(table.dummies).all() for table in tables.values()):
-        raise TrainingError(
-            "the network gives logits that are not finite, and they must stay finite; lower the learning rate, "
-            "or check the weights that it began from"
-        )
+    check_finite(tables.values())
     return tables
+
+
+def check_finite(tables: Iterable[LogitTable]) -> None:
+    """Raises TrainingError for logits, or embeddings beside them, that are not finite."""
+    arrays = (getattr(table, name) for table in tables for name in ARRAYS if hasattr(table, name))
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise TrainingError(
+            "the network gives embeddings or logits that are not finite, and they must stay finite; lower the learning "
+            "rate, or check the weights that it began from"
+        )
 
 
 def place(net: nn.Module, device: torch.device) -> None:

@@ -14,7 +14,8 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration, calibrate
-from proser_core.recognition.embeddings import compute_embeddings, head_logits, mixed_embeddings
+from proser_core.recognition.embedding_table import compute_embedding_table
+from proser_core.recognition.embeddings import head_logits, mixed_embeddings
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, ScoreFunction, own_score
 from proser_core.recognition.scoring import score
 from proser_core.recognition.tables import LogitTable
@@ -48,7 +49,9 @@ def shown(trained: Trained, task: OpenSetTask) -> Shown:
     classes = np.asarray(task.test_classes)
     rows = np.concatenate([examples(np.flatnonzero(classes == number), count) for number, count in counts.items()])
     assert isinstance(task.test.images, np.ndarray)
-    found = compute_embeddings(trained.net, task.test.images[rows], (task.mean, task.std))
+    net, normalisation = trained.net, (task.mean, task.std)
+    images, device = task.test.images[rows], net.classifier.weight.device
+    found = compute_embedding_table(net, images, normalisation, device).embeddings
     targets = np.asarray(task.test.targets)[rows]
     is_known = targets < task.num_known
     novel = {class_title(number): found[classes[rows] == number] for number in task.split.unknown}

@@ -22,7 +22,6 @@ from proser_core.networks.heads import load_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, rebased, with_features, with_pretrained
 from proser_core.recognition.embedding_table import compute_embedding_table, task_embeddings
-from proser_core.recognition.embeddings import compute_embeddings
 from proser_core.recognition.logits import task_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.tables import load_logits
@@ -44,7 +43,7 @@ def test_embeddings_are_those_of_the_backbone_and_are_computed_once_per_image(re
     assert reports[-1] == (total, total)
     net = make_closed_set_net(recipe.network, 3, SIZE, recipe.seed)
     for part in TASK_PARTS:
-        expected = compute_embeddings(net, getattr(task, part).images, (task.mean, task.std))
+        expected = compute_embedding_table(net, getattr(task, part).images, (task.mean, task.std), CPU).embeddings
         np.testing.assert_allclose(getattr(embedded(task, made.path), part).images, expected, rtol=1e-4, atol=1e-5)
     again = embed_task(recipe, as_artefact(task, tmp_path / "a"), store, lambda *each: reports.append((-1, -1)))
     assert (again, reports[-1]) == (made, (total, total))

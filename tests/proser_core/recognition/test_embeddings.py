@@ -9,7 +9,8 @@ from proser_core.config import NetworkConfig
 from proser_core.data.normalisation import Normaliser
 from proser_core.data.tasks import Labelled
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
-from proser_core.recognition.embeddings import MIXED_AT_ONCE, compute_embeddings, head_logits, mixed_embeddings
+from proser_core.recognition.embedding_table import compute_embedding_table
+from proser_core.recognition.embeddings import MIXED_AT_ONCE, head_logits, mixed_embeddings
 from proser_core.recognition.logits import compute_logits
 
 PLANE = NetworkConfig(backbone="classifier32_2d")
@@ -23,7 +24,7 @@ def net_2d():
 
 def test_the_heads_on_the_embeddings_of_images_are_the_networks_own_logits():
     net = net_2d()
-    embeddings = compute_embeddings(net, IMAGES, NORMALISATION)
+    embeddings = compute_embedding_table(net, IMAGES, NORMALISATION, CPU).embeddings
     assert embeddings.shape == (40, 2)
     on_points, own = head_logits(net, embeddings), compute_logits(net, IMAGES, NORMALISATION, CPU)
     np.testing.assert_allclose(on_points.known, own.known, rtol=1e-5, atol=1e-6)
@@ -57,7 +58,7 @@ def test_vanilla_mixtures_are_embeddings_of_mixed_images():
     known, net = Labelled(images, np.arange(MIXED_AT_ONCE) % 2), net_2d()
     made = mixed_embeddings(net, known, NORMALISATION, mixup="vanilla", alpha=2, seed=0, count=MIXED_AT_ONCE)
     greys = np.arange(256, dtype=np.uint8)[:, None, None, None] * np.ones((1, 8, 8, 3), np.uint8)
-    every = compute_embeddings(net, greys, NORMALISATION)
+    every = compute_embedding_table(net, greys, NORMALISATION, CPU).embeddings
     apart = np.linalg.norm(made[:, None] - every[None], axis=-1).min(axis=1)
     assert len(made) > 0
     assert apart.max() < 2 * np.linalg.norm(np.diff(every, axis=0), axis=1).max()
