@@ -7,7 +7,8 @@ import math
 import os
 import platform
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,19 @@ def ieee_convolutions(device: "torch.device") -> AbstractContextManager[None]:
     if device.type != "cuda":
         return nullcontext()
     return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+
+
+@contextmanager
+def torch_restored(device: "torch.device") -> Iterator[None]:
+    """Leave torch's generators of the CPU and of `device`, and whether cuDNN is deterministic, as they were."""
+    import torch
+
+    deterministic = torch.backends.cudnn.deterministic
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            yield
+    finally:
+        torch.backends.cudnn.deterministic = deterministic
 
 
 def keep_freed_memory() -> bool:

@@ -22,7 +22,7 @@ from proser_core.learning.training import train_network, training_device
 from proser_core.networks.heads import as_on_backbone, make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
-from proser_core.processor import resolve_precision
+from proser_core.processor import resolve_precision, torch_restored
 from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.logits import task_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -57,7 +57,8 @@ def train(
         mean, std = channels_of(recipe.data.normalisation)
         task = replace(task, mean=mean, std=std)
     if method is not None and method.network:
-        return train_own_method(task, recipe, method, own_networks, progress or EpochProgress(io.StringIO()))
+        with torch_restored(training_device(recipe)):
+            return train_own_method(task, recipe, method, own_networks, progress or EpochProgress(io.StringIO()))
     if method is not None and method.finetune is not None:
         recipe = replace(recipe, finetune=method.finetune(recipe))
     kinds = _kinds(recipe, method)

@@ -20,6 +20,7 @@ from proser_core.learning.objectives import CrossEntropyObjective, ProserObjecti
 from proser_core.learning.optimizers import make_optimizer
 from proser_core.learning.ranks import current_world
 from proser_core.learning.step import Arithmetic, StepInputs, TrainingStep, best_step
+from proser_core.processor import torch_restored
 from proser_core.rng import keyed_seed
 
 Metrics = dict[str, float]
@@ -45,10 +46,10 @@ def fit(
 
     `seed` keys dropout, by epoch and rank; objective and batches have seeds of their own. The state that is reported is
     live: write or copy it before `report` returns. `resume` is one that was reported; the run then equals one that
-    never stopped. Metrics are means over the images of all ranks. Raises TrainingError where the loss is not finite.
+    never stopped. Metrics are means over the images of all ranks. torch's global generators are left as they were.
+    Raises TrainingError where the loss is not finite.
     """
     device = arithmetic.device
-    torch.backends.cudnn.deterministic = True  # others add gradients in any order
     module: nn.Module = objective.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     rank, world_size = current_world()
     # DDP would order its buckets anew after its first step, and three or more gradients would be added in another order
@@ -66,24 +67,26 @@ def fit(
     step = TrainingStep(wrapped, batches, optimizer, average, arithmetic)
     take = best_step(step, device, capturable=world_size == 1 and batches.on_device)
 
-    for epoch in range(first_epoch, config.epochs):
-        module.train()  # `report` may have scored the network
-        torch.manual_seed(keyed_seed(seed, "dropout", epoch, rank))
-        rates = learning_rates(config, epoch, batches.steps_per_epoch)
-        draws = objective.draws(epoch, batches.steps_per_epoch, batches.batch_size, device)
-        inputs = StepInputs(batches.draws(epoch), draws, rates.to(device))
-        step.sums.zero_()
-        for number in range(batches.steps_per_epoch):
-            take(inputs.at(number))
-        metrics = _means(step.names, step.sums, epoch)
-        metrics["train/lr"] = float(rates[-1])
-        state = {
-            "epoch": epoch,
-            "objective": module.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "average": average.state(),
-        }
-        report(epoch, metrics, state)
+    with torch_restored(device):
+        torch.backends.cudnn.deterministic = True  # others add gradients in any order
+        for epoch in range(first_epoch, config.epochs):
+            module.train()  # `report` may have scored the network
+            torch.manual_seed(keyed_seed(seed, "dropout", epoch, rank))
+            rates = learning_rates(config, epoch, batches.steps_per_epoch)
+            draws = objective.draws(epoch, batches.steps_per_epoch, batches.batch_size, device)
+            inputs = StepInputs(batches.draws(epoch), draws, rates.to(device))
+            step.sums.zero_()
+            for number in range(batches.steps_per_epoch):
+                take(inputs.at(number))
+            metrics = _means(step.names, step.sums, epoch)
+            metrics["train/lr"] = float(rates[-1])
+            state = {
+                "epoch": epoch,
+                "objective": module.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "average": average.state(),
+            }
+            report(epoch, metrics, state)
     average.apply()
 
 

@@ -1,6 +1,7 @@
 import copy
 import io
 import math
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -67,6 +68,18 @@ def test_the_same_seed_gives_the_same_metrics_to_the_last_digit(arithmetic):
     assert bit_equal(first.state_dict(), again.state_dict())
     _, other = finetune(seed=1, arithmetic=arithmetic)
     assert other.metrics != record.metrics
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize("stop_after", [None, 0])
+def test_torchs_generator_and_choice_of_algorithms_are_as_before(deterministic, stop_after, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", deterministic)
+    objective = CrossEntropyObjective(tiny_closed_set_net(dropout=0.5))
+    before = torch.get_rng_state()
+    with suppress(KeyboardInterrupt):
+        fit(objective, training_batches(), finetune_config(), FP32, seed=0, report=Record(stop_after))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.backends.cudnn.deterministic == deterministic
 
 
 def test_the_seed_of_a_training_draws_its_dropout():

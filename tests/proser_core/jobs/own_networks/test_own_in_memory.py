@@ -51,6 +51,14 @@ def test_a_classifier_predicts_the_same_after_it_was_saved_and_loaded(
     assert loaded.architecture == "Nearest (mean), plain"
 
 
+def test_torchs_generator_and_choice_of_algorithms_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
+    before = torch.get_rng_state()
+    train(digits(), RECIPE, METHOD)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.backends.cudnn.deterministic
+
+
 def test_a_network_that_this_process_does_not_know_is_named(
     classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
