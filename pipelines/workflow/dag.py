@@ -75,10 +75,16 @@ def splits(
     return [TrainedSplit(*parts, bf16) for parts in zip(recipes, prepared, pretrained, strict=True)]
 
 
+def planned(splits: list[TrainedSplit], finetunes: list[FinetuneConfig], store: Store) -> list[str]:
+    """The keys of all trials, which hold the code that trains them."""
+    return [trial.key for split in splits for trial in split.trials(finetunes, store)]
+
+
 @stage("sweep")
 def swept(
     splits: list[TrainedSplit],
     finetunes: list[FinetuneConfig],
+    planned: list[str],
     spaces: dict[str, list[FinetuneConfig]],
     stoppable: list[FinetuneConfig],
     max_seconds: float,

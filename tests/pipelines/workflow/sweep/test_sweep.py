@@ -33,7 +33,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import WEIGHTS
-from proser_core.jobs.trials import plan_pretraining
+from proser_core.jobs.trials import WORKER, plan_pretraining
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.embedding_table import task_embeddings
@@ -43,6 +43,7 @@ from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
 from proser_core.recognition.tables import load_logits
+from proser_core.store import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
@@ -346,6 +347,23 @@ def test_a_space_whose_file_was_edited_is_another_sweep(again: tuple, folder: Ru
         write_space(folder.root, "mine", f'{{"beta": tune.grid_search([{betas}])}}')
         code, _ = printed(sweep, request(folder, **options))
         assert (code, len(folder.parents()) - sweeps) == (0, more)
+
+
+def test_after_an_edit_of_code_that_only_trains_every_point_is_trained_again(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the pretrained weights come out the same."""
+    asked = request(folder, spaces=("pairs",), split_indices=(1,))
+    assert printed(sweep, asked)[0] == 0
+    before = {row["key"] for row in rows_of(folder)}
+    monkeypatch.setitem(code_version._versions, WORKER, "edited")
+    code, text = printed(sweep, asked)
+    assert (code, "4 to train" in text) == (0, True)
+    after = {row["key"] for row in rows_of(folder)}
+    assert len(after) == 4
+    assert not after & before
+    assert after <= stamps(folder).keys()
+    assert "every stage was already finished" in printed(sweep, asked)[1]
 
 
 @pytest.mark.slow
