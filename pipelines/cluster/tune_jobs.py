@@ -11,7 +11,7 @@ from typing import Any
 
 from ray import tune
 
-from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory
+from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory, unreported_exit
 from pipelines.cluster.ray_internals import silent_progress
 from pipelines.cluster.train_worker import CROWDED, FULL_DISK, Workers, run_distributed_trial, run_single_trial
 from pipelines.storage.mirror import Mirror
@@ -39,12 +39,15 @@ class TuneJobs:
     mirror: Mirror | None
 
     def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
-        """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder. Those whose
-        machine was low on memory begin again, half as many at a time; where it was one at a time already, up to
-        `retries` times. Raises StorageError where the disk is full."""
+        """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder, and one that
+        ends before without an outcome has failed. Those whose machine was low on memory begin again, half as many at a
+        time; where it was one at a time already, up to `retries` times. Raises StorageError where the disk is full."""
         began = time.monotonic()
         crowded = self._run_once(jobs, at_a_time, max_seconds)
         left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
+        silent = self._unfinished(jobs, "").keys() - crowded.keys()
+        if silent and (left > 0 or not max_seconds):
+            self._fail(jobs, dict.fromkeys(silent, unreported_exit()))
         if at_a_time == 1:
             retries -= 1
         if crowded and retries >= 0 and left >= 0:

@@ -52,7 +52,7 @@ def sweep(
     if missing and session.trains:
         behind = _train(missing, frozenset(stoppable), max_seconds, rows, trials, session, folder.name)
     found = [rows.row(trial) for trial in trials]
-    timed_out = bool(max_seconds) and any(row["status"] == "stopped" and row["key"] not in behind for row in found)
+    timed_out = any(row["status"] == "stopped" and row["key"] not in behind for row in found)
     if timed_out:
         session.say("  the time is up; the same command goes on, with as much time again")
     try:

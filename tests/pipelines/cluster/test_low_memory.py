@@ -17,7 +17,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import CROWDED
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError
-from proser_core.jobs.spec import DEVELOPMENT_SCORES, FAILURE, Job
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, FAILURE, Job, read_failure, write_failure
 from proser_core.store.store import Artefact, write_manifest
 
 MESSAGE = (
@@ -62,7 +62,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
                     raise RuntimeError(message)
                 tune.report({CROWDED: message})
                 return
-            (folder / "trained").touch()
+            write_manifest(folder, {})
         finally:
             mine.unlink()
 
@@ -72,7 +72,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
     for job in jobs:
         Path(job.folder).mkdir()
     Cluster(ClusterConfig(), tmp_path / "storage").run_jobs(jobs, workers, "crowded")
-    assert [sorted(path.name for path in Path(job.folder).iterdir()) for job in jobs] == [["trained"]] * 2
+    assert [sorted(path.name for path in Path(job.folder).iterdir()) for job in jobs] == [["manifest.json"]] * 2
     assert "Last result" not in capfd.readouterr().out  # of Tune, which has no epoch to print
 
 
@@ -98,6 +98,27 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
     assert side_by_side == [4, 2, *[1] * (RETRIES + 1)]
     assert not any((tmp_path / name / FAILURE).exists() for name in ("done", "paused"))
     assert all("low on memory" in (tmp_path / name / FAILURE).read_text() for name in ("one", "two"))
+
+
+@pytest.mark.parametrize("limit", [0.0, 60.0, 1e-9])
+def test_a_training_that_ends_without_an_outcome_has_failed_unless_its_time_is_up(
+    limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [Job("finetune", {}, "", str(tmp_path / name), pause=2) for name in ("paused", "failed", "silent")]
+
+    def end(tuner: tune.Tuner) -> list[tune.Result]:
+        for job in jobs:
+            Path(job.folder).mkdir()
+        (tmp_path / "paused" / DEVELOPMENT_SCORES).write_text('{"epochs": 2.0, "dev/macro_f1": 0.5}')
+        write_failure(tmp_path / "failed", "it diverged")
+        return []
+
+    monkeypatch.setattr(tune.Tuner, "fit", end)
+    cluster = Cluster(ClusterConfig(), tmp_path / "storage", _nodes=[{"CPU": 4.0}])
+    cluster.run_jobs(jobs, 1, "silent", max_seconds=limit)
+    reasons = [read_failure(Path(job.folder)) for job in jobs]
+    assert reasons[:2] == ["", "it diverged"]
+    assert reasons[2].startswith("the worker exited without reporting an error") == (limit != 1e-9)
 
 
 @pytest.mark.slow
