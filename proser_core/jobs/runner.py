@@ -14,7 +14,7 @@ from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import closed_set_scores, fit_score, placeholder_scores
 from proser_core.data.data_sets import listed_once
 from proser_core.data.tasks import OpenSetTask, TaskSummary
-from proser_core.errors import ConfigError, ProserError, TrainingError, first_line
+from proser_core.errors import ConfigError, ProserError, StorageError, TrainingError, first_line
 from proser_core.jobs import spec
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.embedding import embed_task
@@ -59,7 +59,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     """Pretrain, fine-tune and evaluate what is not there yet; JOB.json and results.json lie in `out`.
 
     A fine-tune that fails does not stop the others. Raises ConfigError before any training for what cannot
-    work here, TrainingError where the pretraining fails.
+    work here, TrainingError where the pretraining fails, StorageError where the disk is full.
     """
     recipe = job.recipe
     check_machine(recipe)
@@ -170,6 +170,8 @@ class _Runner:
             check_starting_point(training)
             run_any(training, self.progress.epoch)
             self.outcome.trained += 1
+        except StorageError:  # no other training would end either
+            raise
         except (ProserError, torch.OutOfMemoryError) as error:
             out_of_memory = isinstance(error, torch.OutOfMemoryError)
             remedy = "Use another machine" if training.kind == OWN else f"Use a smaller {training.kind}.batch_size"

@@ -14,7 +14,7 @@ import torch
 from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, run_here, write_job
 
 from proser_core.digests import sha256_of
-from proser_core.errors import CalibrationError, ConfigError
+from proser_core.errors import CalibrationError, ConfigError, StorageError
 from proser_core.job import main
 from proser_core.jobs import runner, spec
 from proser_core.jobs.job_file import read_job_file
@@ -190,6 +190,22 @@ def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
     assert trainings["beta=2"]["failure"].startswith(reason)
     methods = trainings["beta=3"]["methods"]
     assert methods.keys() == {"PROSER", "PROSER, p(unknown)", "PROSER, MaxLogit"}
+
+
+def test_a_full_disk_ends_the_run(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[float] = []
+
+    def fill_the_disk(job: spec.Job, notify: Any) -> None:
+        begun.append(job.recipe["finetune"]["beta"])
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(runner, "run_any", fill_the_disk)
+    assert run_here(tmp_path, copied, finetunes=[{"beta": 2}, {"beta": 3}]) == 1
+    assert begun == [2]
+    assert "the disk is full" in capsys.readouterr().err
+    assert not list(copied.glob("trials/*/failure.txt"))
 
 
 def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
