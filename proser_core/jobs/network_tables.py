@@ -1,6 +1,7 @@
 """Logits and embeddings of a finished training, computed once from its weights and kept in the storage."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -28,11 +29,13 @@ COMPUTING = __name__
 def trained_network(
     recipe: Recipe, finetune: FinetuneConfig | None, num_known: int, weights: Path
 ) -> ClosedSetNet | PlaceholderNet:
-    """A network from its weights: that of a fine-tune, or the pretrained one; of a frozen backbone the heads."""
-    closed_set = make_closed_set_net(recipe.network, num_known, recipe.data.image_size, recipe.seed)
+    """A network from its weights: that of a fine-tune, or the pretrained one; of a frozen backbone the heads. Only such
+    a backbone needs the `network.weights_file` that it began with: others have all their weights in `weights`."""
+    is_frozen = recipe.network.is_frozen("pretrain" if finetune is None else "finetune")
+    network = recipe.network if is_frozen else replace(recipe.network, weights_file="")
+    closed_set = make_closed_set_net(network, num_known, recipe.data.image_size, recipe.seed)
     net = closed_set if finetune is None else _as_trained(closed_set, finetune, recipe.seed)
-    kind = "pretrain" if finetune is None else "finetune"
-    (load_heads if recipe.network.is_frozen(kind) else load_weights)(net, weights)
+    (load_heads if is_frozen else load_weights)(net, weights)
     return net
 
 

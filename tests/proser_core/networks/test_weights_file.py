@@ -10,11 +10,13 @@ from safetensors.torch import save_file
 from small_tasks import make_classifier
 from torchvision.models import resnet18
 
-from proser_core.config import NetworkConfig, Recipe, decisive_fields, decisive_network, digest_of
+from proser_core.config import DataConfig, NetworkConfig, Recipe, decisive_fields, decisive_network, digest_of
 from proser_core.config.named_finetunes import control
 from proser_core.errors import CheckpointError
+from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import job_inputs
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.networks.weights import save_weights
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
@@ -83,6 +85,17 @@ def test_weights_of_another_resnet_and_a_file_that_is_missing_are_refused(torchv
     path.unlink()
     with pytest.raises(CheckpointError, match="there is no checkpoint"):
         make_closed_set_net(network(path), 7, 64, seed=0)
+
+
+def test_a_network_that_was_trained_is_made_without_the_file_that_it_began_with(torchvision_net, tmp_path):
+    path, trained = write(torchvision_net.state_dict(), tmp_path / "resnet18.pth"), tmp_path / "trained.safetensors"
+    for backbone in ("resnet18_224", "torchvision:resnet18"):
+        recipe = Recipe(network=network(path, backbone), data=DataConfig(image_size=64))
+        net = make_closed_set_net(recipe.network, 3, 64, seed=1)
+        save_weights(net, trained)
+        elsewhere = replace(recipe, network=network(tmp_path / "nowhere.pth", backbone))
+        found = trained_network(elsewhere, None, 3, trained).state_dict()
+        assert all(torch.equal(value, found[name]) for name, value in net.state_dict().items())
 
 
 def test_content_decides_and_place_does_not(tmp_path):
