@@ -10,9 +10,10 @@ says of their order (`CLAIMS`); the report shows these next to its own results.
 
 import ast
 import importlib
+import json
 import re
 import runpy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from proser_core.errors import ConfigError, first_line
 from proser_core.naming import unknown_name
 from proser_core.rng import keyed_generator
+from proser_core.serialization import from_json
 
 FOLDER = Path(__file__).parent
 Fields = dict[str, Any]  # fields of `finetune`
@@ -93,15 +95,29 @@ def folder_of(name: str) -> str:
 
 
 def space_info(name: str) -> SpaceInfo:
-    """Names of a space's points, and what was published of them; nothing for a space that is not there."""
-    found = name in space_names() or (name.endswith(".py") and Path(name).is_file())
-    module = _module(name) if found else {}
-    return SpaceInfo(
-        headline=describe(name) if found else "",
-        points=module.get("POINTS", {}),
-        published=tuple(module.get("PUBLISHED", ())),
-        claims=tuple(module.get("CLAIMS", ())),
-    )
+    """Names of a space's points, and what was published of them, as plain values; nothing for a space that is not
+    there. Raises ConfigError for what is not of these types."""
+    if name not in space_names() and not (name.endswith(".py") and Path(name).is_file()):
+        return SpaceInfo()
+    module = _module(name)
+    said = {each: module[each.upper()] for each in ("points", "published", "claims") if each.upper() in module}
+    try:
+        plain = json.loads(json.dumps(said, default=_as_plain))
+        return replace(from_json(SpaceInfo, plain, "it"), headline=describe(name))
+    except (ConfigError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"search space {name}: {first_line(error)}; POINTS are names with fields of finetune, PUBLISHED and CLAIMS "
+            "lists of Published and Claim"
+        ) from error
+
+
+def _as_plain(value: Any) -> Any:
+    """Numbers of NumPy and our own classes as JSON takes them. Raises TypeError for any other object."""
+    if isinstance(value, Published | Claim):
+        return vars(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"it has {value!r}")
 
 
 def expand(name: str) -> list[dict[str, Any]]:

@@ -9,11 +9,12 @@ import pytest
 
 import tune_spaces
 from pipelines.recipes import cifar100_cpu, digits
+from pipelines.workflow.stage import decisive
 from pipelines.workflow.training import apply_point, finetunes_of, points_of, stoppable_points
 from proser_core.errors import ConfigError
 from proser_core.jobs.trials import control_of, plan_trials
 from proser_core.store.store import Artefact, Store
-from tune_spaces import check_name, describe, draws_values, expand, sample, space_names
+from tune_spaces import Claim, Published, check_name, describe, draws_values, expand, sample, space_info, space_names
 
 
 def test_trade_off_is_the_grid_of_25_points_of_the_paper() -> None:
@@ -170,6 +171,37 @@ class TestAFileOfOnesOwn:
         points = points_of(digits(), write(tmp_path / "mine.py", f'{{"finetune": {{{fields}}}}}', "import numpy as np"))
         assert {(type(point.epochs), type(point.lr)) for point in points} == {(int, float)}
         assert [point.epochs for point in points] == [1, 2, 1, 2]
+
+    def test_what_it_says_of_its_points_has_plain_numbers_too(self, tmp_path: Path) -> None:
+        head = (
+            "import numpy as np\nfrom tune_spaces import Claim, Published\n"
+            "POINTS = {f'C = {c}': {'num_dummies': c} for c in np.arange(1, 4)}\n"
+            "PUBLISHED = [Published({'num_dummies': np.int64(1)}, 'macro_f1', np.float32(0.5), 'me')]\n"
+            "CLAIMS = [Claim('more is better', (('C = 3', {'num_dummies': np.int64(1)}),), 'me')]\n"
+        )
+        info = space_info(write(tmp_path / "mine.py", "{}", head))
+        assert info.points == {f"C = {c}": {"num_dummies": c} for c in (1, 2, 3)}
+        assert info.published == (Published({"num_dummies": 1}, "macro_f1", 0.5, "me"),)
+        assert info.claims == (Claim("more is better", (("C = 3", {"num_dummies": 1}),), "me"),)
+        assert decisive(info), "a key can hold it"
+
+    @pytest.mark.parametrize(
+        ("said", "message"),
+        [
+            ("POINTS = [{'beta': 1}]", r"it\.points is \[\{'beta': 1\}\]; need an object"),
+            ("POINTS = {'one': 3}", r"it\.points\.one is 3; need an object"),
+            ("POINTS = {'one': {'beta': tune.uniform(0, 1)}}", "it has <ray"),
+            ("PUBLISHED = 0.5", r"it\.published is 0\.5; need a list"),
+            ("PUBLISHED = [({'beta': 1}, 'auroc', 0.5)]", r"it\.published\[0\] is \[.*\]; need an object"),
+            ("CLAIMS = [Claim('better', (('a', 'b', 'c'),), 'me')]", r"it\.claims.* has 3 values; need 2"),
+        ],
+    )
+    def test_one_that_says_something_else_of_its_points_is_refused(
+        self, tmp_path: Path, said: str, message: str
+    ) -> None:
+        path = write(tmp_path / "mine.py", "{}", f"from ray import tune\nfrom tune_spaces import Claim\n{said}")
+        with pytest.raises(ConfigError, match=f"search space {path}: {message}.*; POINTS are names"):
+            space_info(path)
 
     def test_one_that_is_not_there_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="no such file"):
