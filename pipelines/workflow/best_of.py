@@ -75,7 +75,9 @@ def register_best(
                 f"{recipe.calibration.network}; omit --ensemble, or sweep with --calibration.network proser"
             )
         with _opened(storage, recipe.calibration.reads_embeddings, say) as (root, store):
-            trials = [_trial(storage, root, store, row) for row in rows]
+            control = trained_control(table.rows, rows[0]["split_index"])
+            may_be_model = [*rows, control] if control and recipe.calibration.network != "proser" else rows
+            trials = [_trial(storage, root, store, row) for row in may_be_model]
             task = _task_of(trials[0], store)
             seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
             recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
@@ -158,7 +160,6 @@ def _save_best(
     wanted, proser = networks.recipe.calibration.network, Candidate(row, networks.scored(row), PROSER)
     control = None
     if trained and wanted != "proser":
-        sync(networks.store, [networks.trial_folders / trained["key"]])
         control = networks.control(trained)
     model, network = choose_network(wanted, proser, control)
     others = {PROSER: proser.scored.report.flat(), **others} if model is not proser else others

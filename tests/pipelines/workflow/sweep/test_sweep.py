@@ -4,6 +4,7 @@ The fixtures run in this order on one storage: swept, again, extended.
 """
 
 import math
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -311,7 +312,9 @@ class TestItsBestTrials:
 
 
 @pytest.mark.usefixtures("again")
-def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(swept: tuple, folder: RunFolder) -> None:
+def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(
+    swept: tuple, folder: RunFolder, tmp_path: Path
+) -> None:
     recipe = replace(tiny_recipe(), calibration=CalibrationConfig(network="control"))
     code, _ = printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))
     assert code == 0
@@ -329,6 +332,12 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(swept:
     assert made_by.data.tags["mlflow.proser.trial_key"] == control["key"]
     with pytest.raises(ConfigError, match="--ensemble takes networks with placeholders"):
         register_best(name, folder.storage, 1, "controls", members=2)
+    copied = shutil.copytree(folder.storage, tmp_path / "copied")
+    weights = copied / "trials" / control["key"] / WEIGHTS
+    for harm in (lambda: weights.write_bytes(b"changed"), lambda: shutil.rmtree(weights.parent)):
+        harm()
+        with pytest.raises(ConfigError, match=f"does not hold all of trial {control['key']}"):
+            register_best(name, copied, 1, "controls")
 
 
 @pytest.mark.slow
