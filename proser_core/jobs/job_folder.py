@@ -29,6 +29,8 @@ def run_folder(folder: Path, at_once: int, run: Callable[[JobFile, Path], int]) 
     Raises ConfigError, before any training, for a file that cannot be run. In this process a job that is refused
     raises too, and ends the run.
     """
+    if (folder / JOB_FILE).is_file():
+        raise ConfigError(f"{folder} is the folder of one job; give {folder / JOB_FILE} {folder / OUT}")
     paths = sorted(folder.glob(f"*/{JOB_FILE}"))
     if not paths:
         raise ConfigError(f"{folder} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes, or a {JOB_FILE}")

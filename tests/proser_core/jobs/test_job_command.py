@@ -14,6 +14,7 @@ import psutil
 import pytest
 from job_runs import CONTROL, RECIPE, command, digests, run_here, write_job
 
+from proser_core.errors import ConfigError
 from proser_core.job import main, table
 from proser_core.jobs.job_file import JobFile
 from proser_core.jobs.job_folder import run_folder
@@ -68,6 +69,14 @@ def test_help_names_the_exit_codes() -> None:
     )
     assert process.returncode == 0
     assert "130" in process.stdout
+
+
+def test_the_folder_of_one_job_is_refused(tmp_path: Path) -> None:
+    """Its OUT holds a JOB.json too, which would be trained again, into OUT/OUT."""
+    job = write_job(tmp_path, finetunes=[])
+    write_job(tmp_path / "OUT", finetunes=[])
+    with pytest.raises(ConfigError, match=rf"is the folder of one job; give {job} {tmp_path / 'OUT'}"):
+        run_folder(tmp_path, 1, lambda job, out: pytest.fail(f"{out} is trained"))
 
 
 @pytest.mark.slow
