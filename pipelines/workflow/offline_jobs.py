@@ -229,7 +229,7 @@ def _inputs(
     trials = split.trials(job.finetunes, store)
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
-    points = points_of(job.recipe, job.recipe.space)
+    points = _points_of(job)
     of_recipe = finetunes_of(job.recipe, points)
     of_space = {trial.key for trial in split.trials(of_recipe, store)} == {trial.key for trial in trials}
     spaces = {job.recipe.space: points} if job.recipe.space else {}
@@ -243,6 +243,15 @@ def _inputs(
         space_infos=infos_of(spaces),
     )
     return inputs, of_space
+
+
+def _points_of(job: JobFile) -> list[FinetuneConfig]:
+    """The points of the job's search space; where that is a user's own file, which this machine lacks, the job's own
+    fine-tunes."""
+    space = job.recipe.space
+    if space.endswith(".py") and not Path(space).is_file():
+        return [tuned for tuned in job.finetunes if tuned.objective == "proser"]
+    return points_of(job.recipe, space)
 
 
 def unfinished_trainings(

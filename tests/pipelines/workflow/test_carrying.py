@@ -10,6 +10,8 @@ from mlflow.entities import Run
 from pipeline_runs import Proser, RunFolder, printed, tiny_recipe, write_space
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.reports.spaces import spaces_of
+from pipelines.reports.sweep_table import read_table
 from pipelines.workflow.offline_jobs import import_job, write_job
 from proser_core import job as runner
 from proser_core.config import Recipe
@@ -145,6 +147,17 @@ def test_a_list_of_trainings_that_are_not_there_is_refused(
     edit_job(copy, finetunes=finetunes)
     with pytest.raises(ConfigError, match=reason):
         printed(import_job, copy, tmp_path / "storage")
+
+
+def test_a_search_space_whose_file_is_elsewhere_has_the_points_of_the_job(
+    copy: Path, tmp_path: Path, run_folder: RunFolder
+) -> None:
+    values = json.loads((copy / "JOB.json").read_text())
+    edit_job(copy, recipe={**values["recipe"], "space": "mine.py", "model_name": "elsewhere"})
+    code, text = printed(import_job, copy, tmp_path / "storage")
+    assert (code, "models:/elsewhere/1" in text) == (0, True)
+    (report,) = (tmp_path / "storage").glob("report/*")
+    assert len(spaces_of(read_table(report))[0].points) == 2
 
 
 def test_networks_of_methods_own_are_left_to_the_command_that_reports_them(copy: Path, tmp_path: Path) -> None:
