@@ -21,7 +21,7 @@ from pipelines.workflow.stages.pretrain import found_pretraining
 from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, infos_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.data_sets import DataRoot, listed_once, path_of
-from proser_core.errors import CheckpointError, ConfigError
+from proser_core.errors import CheckpointError, ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
 from proser_core.jobs.own_networks.methods import NO_METHODS, OwnMethods, plan_methods
@@ -129,8 +129,8 @@ def _example(output: Path) -> str:
 
 def import_job(out: Path, storage: Path, console: Console) -> int:
     """Put what `python -m proser_core.job` trained into storage, tracking and registry; 1 where a fine-tune failed
-    there. Raises CheckpointError for a file that is missing or was changed, ConfigError for trainings that did not
-    finish or are of methods with networks of their own."""
+    there. Raises CheckpointError for a file that is missing or was changed, TrainingError where the pretraining failed
+    there, ConfigError for trainings that did not finish or are of methods with networks of their own."""
     started = time.monotonic()
     job = read_job(out)
     if job.own_methods.names:
@@ -199,11 +199,18 @@ def read_job(out: Path) -> JobFile:
 
 
 def read_results(out: Path) -> Results:
-    """The results.json of a runner. Raises CheckpointError where it is missing or cannot be read."""
+    """The results.json of a runner. Raises CheckpointError where it is missing or cannot be read, TrainingError where
+    the pretraining failed, after which there is none."""
     try:
         results = read_json(out / RESULTS)
         return Results(str(results["task"]), bool(results["bf16"]))
     except (OSError, ValueError, TypeError, KeyError):
+        failure = next(out.glob(f"{PRETRAIN}/*/{spec.FAILURE}"), None)
+        if failure is not None:
+            raise TrainingError(
+                f"the pretraining of {out} failed: {spec.read_failure(failure.parent)}; run "
+                "`python -m proser_core.job` again once the cause is gone"
+            ) from None
         raise CheckpointError(
             f"{out / RESULTS} is missing or cannot be read; run `python -m proser_core.job` on {out} to its end"
         ) from None

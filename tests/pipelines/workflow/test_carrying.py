@@ -15,7 +15,8 @@ from pipelines.reports.sweep_table import read_table
 from pipelines.workflow.offline_jobs import import_job, write_job
 from proser_core import job as runner
 from proser_core.config import Recipe
-from proser_core.errors import CheckpointError, ConfigError
+from proser_core.errors import CheckpointError, ConfigError, TrainingError
+from proser_core.jobs.spec import write_failure
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
 
@@ -149,15 +150,14 @@ def test_a_list_of_trainings_that_are_not_there_is_refused(
         printed(import_job, copy, tmp_path / "storage")
 
 
-def test_a_search_space_whose_file_is_elsewhere_has_the_points_of_the_job(
-    copy: Path, tmp_path: Path, run_folder: RunFolder
-) -> None:
-    values = json.loads((copy / "JOB.json").read_text())
-    edit_job(copy, recipe={**values["recipe"], "space": "mine.py", "model_name": "elsewhere"})
-    code, text = printed(import_job, copy, tmp_path / "storage")
-    assert (code, "models:/elsewhere/1" in text) == (0, True)
-    (report,) = (tmp_path / "storage").glob("report/*")
-    assert len(spaces_of(read_table(report))[0].points) == 2
+def test_the_reason_of_a_failed_pretraining_is_said(copy: Path, tmp_path: Path) -> None:
+    """As the runner leaves it: no results."""
+    (copy / "results.json").unlink()
+    (pretraining,) = copy.glob("pretrain/*")
+    shutil.rmtree(pretraining)
+    write_failure(pretraining, "the loss is nan in epoch 1")
+    with pytest.raises(TrainingError, match=f"pretraining of {copy} failed: the loss is nan in epoch 1; run"):
+        printed(import_job, copy, tmp_path / "storage")
 
 
 def test_networks_of_methods_own_are_left_to_the_command_that_reports_them(copy: Path, tmp_path: Path) -> None:
@@ -191,6 +191,15 @@ def test_a_list_of_its_own_is_a_sweep_and_a_run_of_its_own_with_its_failures(
     (other,) = (run for run in parents if run.info.run_id != imported[1].info.run_id)
     children = run_folder.children(other.info.run_id)
     assert sorted(run.info.status for run in children) == ["FAILED", "FINISHED"]
+
+
+def test_a_search_space_whose_file_is_elsewhere_has_the_points_of_the_job(copy: Path, tmp_path: Path) -> None:
+    values = json.loads((copy / "JOB.json").read_text())
+    edit_job(copy, recipe={**values["recipe"], "space": "mine.py", "model_name": "elsewhere"})
+    code, text = printed(import_job, copy, tmp_path / "storage")
+    assert (code, "models:/elsewhere/1" in text) == (0, True)
+    (report,) = (tmp_path / "storage").glob("report/*")
+    assert len(spaces_of(read_table(report))[0].points) == 2
 
 
 def test_the_command_writes_a_job_of_one_process(
