@@ -30,10 +30,10 @@ def largest_cluster(path: Path | None) -> list[Node]:
         for part in yaml.safe_load_all(path.read_text("utf-8")):
             if isinstance(part, dict) and part.get("kind") == "RayCluster":
                 return _kuberay_nodes(part["spec"])
+            if isinstance(part, dict) and "worker_ips" in part.get("provider", {}):
+                return []  # one's own machines, which do not grow in number; Ray adds a node type without resources
             if isinstance(part, dict) and "available_node_types" in part:
                 return _launcher_nodes(part)
-            if isinstance(part, dict) and "worker_ips" in part.get("provider", {}):
-                return []  # one's own machines, which do not grow in number
     except MALFORMED as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
+from ray.autoscaler._private.util import prepare_config
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.scaling import MOST_REPLICAS, largest_cluster
@@ -141,8 +143,15 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         largest_cluster(tmp_path / "none.yaml")
 
 
-def test_machines_of_ones_own_do_not_grow_in_number() -> None:
-    assert largest_cluster(ROOT / "clusters/own_machines.yaml") == []
+def test_machines_of_ones_own_do_not_grow_in_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by the user's file nor by what `ray up` makes of it on the head node, which has a node type."""
+    monkeypatch.chdir(ROOT)
+    own = ROOT / "clusters/own_machines.yaml"
+    assert largest_cluster(own) == []
+    prepared = prepare_config(yaml.safe_load(own.read_text()))
+    assert prepared["available_node_types"]
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(prepared))
+    assert largest_cluster(tmp_path / "c.yaml") == []
 
 
 def test_ray_on_this_machine_alone_takes_no_cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
