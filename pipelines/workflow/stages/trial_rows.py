@@ -18,7 +18,7 @@ ROWS = "trials.json"
 
 
 class TrialRows:
-    """Rows by trial; one that has finished is evaluated once. `tasks` are prepared tasks by class split, `may_stop` the
+    """Rows by trial; one that is trained is evaluated once. `tasks` are prepared tasks by class split, `may_stop` the
     fine-tunes that a search may stop early; `unreported` gives the reason of a failure that left none."""
 
     def __init__(
@@ -31,16 +31,17 @@ class TrialRows:
         self._tasks = {split_index: OpenSetTask.load(task.path) for split_index, task in tasks.items()}
         self._spaces = {name: frozenset(points) for name, points in spaces.items()}
         self._may_stop, self._unreported = frozenset(may_stop), unreported
-        self._finished: dict[str, Row] = {}
+        self._evaluated: dict[str, Row] = {}
 
     def row(self, trial: Trial) -> Row:
         """The trial's parameters, status, the reason where it is not finished, without secrets of URIs, and metrics."""
-        if trial.key in self._finished:
-            return self._finished[trial.key]
-        row = {**self._about(trial), **self._outcome(trial)}
+        if trial.key in self._evaluated:
+            return self._evaluated[trial.key]
+        is_trained = load_if_complete(trial.folder) is not None
+        row = {**self._about(trial), **(self._outcome(trial) if is_trained else self._unfinished(trial))}
         row["reason"] = hide_secrets(row["reason"])
-        if row["status"] == "finished":
-            self._finished[trial.key] = row
+        if is_trained:
+            self._evaluated[trial.key] = row
         return row
 
     def _about(self, trial: Trial) -> Row:
@@ -55,8 +56,6 @@ class TrialRows:
         }
 
     def _outcome(self, trial: Trial) -> Row:
-        if load_if_complete(trial.folder) is None:
-            return self._unfinished(trial)
         logits, task = load_logits(trial.folder / spec.LOGITS), self._tasks[trial.recipe.data.split_index]
         try:
             report = evaluate(logits, trial.score_function, task, trial.recipe.calibration.target_rate)

@@ -20,7 +20,7 @@ from pipelines.workflow.training import TrainedSplit, finetunes_of, infos_of
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.config.calibration import NetworkName
 from proser_core.data.tasks import OpenSetTask, TaskSummary
-from proser_core.errors import ConfigError, DataError, TrainingError
+from proser_core.errors import CalibrationError, ConfigError, DataError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.further_development import check_further, further_images, load_further
 from proser_core.jobs.network_tables import TABLES
@@ -59,6 +59,21 @@ def test_rows_say_what_became_of_each_trial(trained: Trained, tmp_path: Path) ->
     assert failures_of(trained.rows) == [f"{trained.rows[-1]['name']}: nothing was said"]
     write_rows(trained.rows, tmp_path)
     assert read_rows(Artefact(tmp_path, "")) == trained.rows
+
+
+def test_a_trial_whose_evaluation_fails_is_evaluated_once(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep asks for the row of one that has ended each second."""
+    split, asked = trained.split, []
+
+    def refuse(*arguments: Any) -> None:
+        asked.append(arguments)
+        raise CalibrationError("no bias")
+
+    monkeypatch.setattr("pipelines.workflow.stages.trial_rows.evaluate", refuse)
+    (trial,) = split.trials([split.recipe.finetune], Store(trained.folders.parent))
+    rows = TrialRows({0: split.task}, {}, (), str)
+    assert [rows.row(trial)["reason"] for _ in range(3)] == ["no bias"] * 3
+    assert len(asked) == 1
 
 
 def test_a_trial_that_a_search_stopped_is_no_failure_and_shows_its_score_of_that_moment(
