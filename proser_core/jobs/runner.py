@@ -31,7 +31,7 @@ from proser_core.jobs.preparing import (
     prepare_task,
 )
 from proser_core.jobs.progress import EpochProgress
-from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
+from proser_core.jobs.starting_point import check_weights, delete_changed_checkpoint
 from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
 from proser_core.networks.pretrained import rebased, with_features
 from proser_core.processor import resolve_precision
@@ -167,7 +167,7 @@ class _Runner:
         done = len(spec.read_epochs(folder)) if (folder / spec.STATE).is_file() else 0
         self.progress.begin(f"{name}{note}", training.kind, epochs, done)
         try:
-            check_starting_point(training)
+            check_weights(training)
             run_any(training, self.progress.epoch)
             self.outcome.trained += 1
         except StorageError:  # no other training would end either

@@ -16,9 +16,14 @@ from proser_core.store.store import MANIFEST, Manifest
 
 
 def check_starting_point(job: Job) -> None:
-    """Delete a changed checkpoint: the training then begins at its first epoch. Raises CheckpointError for weights that
-    are not those that a manifest beside them lists; the next run makes them again."""
+    """Delete a changed checkpoint: the training then begins at its first epoch. Raises as `check_weights` does."""
     delete_changed_checkpoint(Path(job.folder))
+    check_weights(job)
+
+
+def check_weights(job: Job) -> None:
+    """Raises CheckpointError for weights to begin from that are not those that a manifest beside them lists; the next
+    run makes them again."""
     for path in map(Path, weight_files(job)):
         if not (path.parent / MANIFEST).is_file():  # a user's own file has none
             continue
