@@ -74,7 +74,13 @@ def register_best(
                 "--ensemble takes networks with placeholders, and the sweep's recipe has calibration.network "
                 f"{recipe.calibration.network}; omit --ensemble, or sweep with --calibration.network proser"
             )
-        with _opened(storage, recipe.calibration.reads_embeddings, say) as (root, store):
+        weights, reads = recipe.network.weights_file, recipe.calibration.reads_embeddings
+        if weights and (reads or recipe.network.is_frozen("finetune")) and not Path(weights).is_file():
+            raise ConfigError(
+                f"the sweep's network.weights_file {weights} is not on this machine, and a frozen backbone, a score of "
+                "embeddings or mirrored images need it; copy it there, or promote on the machine of the sweep"
+            )
+        with _opened(storage, reads, say) as (root, store):
             control = trained_control(table.rows, rows[0]["split_index"])
             may_be_model = [*rows, control] if control and recipe.calibration.network != "proser" else rows
             trials = [_trial(storage, root, store, row) for row in may_be_model]

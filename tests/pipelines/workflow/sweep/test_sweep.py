@@ -29,7 +29,7 @@ from pipelines.workflow.best_of import _classifier, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from pipelines.workflow.sweeping import sweep
-from proser_core.config import CalibrationConfig, Recipe
+from proser_core.config import CalibrationConfig, NetworkConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs.network_tables import trained_network
@@ -338,6 +338,21 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(
         harm()
         with pytest.raises(ConfigError, match=f"does not hold all of trial {control['key']}"):
             register_best(name, copied, 1, "controls")
+
+
+@pytest.mark.usefixtures("again")
+@pytest.mark.parametrize(
+    ("network", "calibration"), [({"features": "frozen"}, {}), ({"features": "trained"}, {"mirror": True})]
+)
+def test_a_network_that_needs_weights_which_this_machine_lacks_is_refused(
+    network: dict[str, Any], calibration: dict[str, Any], folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = "/home/other/resnet18.pth"
+    network = NetworkConfig(backbone="torchvision:resnet18", weights_file=weights, **network)
+    recipe = replace(tiny_recipe(), network=network, calibration=CalibrationConfig(**calibration))
+    monkeypatch.setattr("pipelines.workflow.best_of.from_json", lambda cls, values: recipe)
+    with pytest.raises(ConfigError, match=f"weights_file {weights} is not on this machine, .*; copy it there"):
+        register_best(TestItsBestTrial.NAME, folder.storage, 1, "elsewhere")
 
 
 @pytest.mark.slow
