@@ -13,10 +13,10 @@ from pipelines.tracking.registry import Registered, register
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
-from pipelines.workflow.stages.finetune import sweep, track_rows
 from pipelines.workflow.stages.prepare import prepare
 from pipelines.workflow.stages.pretrain import pretrain
 from pipelines.workflow.stages.report import report, report_sweep
+from pipelines.workflow.stages.sweep import sweep, track_rows
 from pipelines.workflow.stages.trial_rows import read_rows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe

@@ -30,7 +30,9 @@ def run_folder(folder: Path, at_once: int, run: Callable[[JobFile, Path], int]) 
     raises too, and ends the run.
     """
     if (folder / JOB_FILE).is_file():
-        raise ConfigError(f"{folder} is the folder of one job; give {folder / JOB_FILE} {folder / OUT}")
+        raise ConfigError(
+            f"{folder} holds one job, not several; give its {folder / JOB_FILE} and a folder for its outcome"
+        )
     paths = sorted(folder.glob(f"*/{JOB_FILE}"))
     if not paths:
         raise ConfigError(f"{folder} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes, or a {JOB_FILE}")

@@ -20,7 +20,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.reports import spaces
 from pipelines.reports.report_files import write_report
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow.stages.finetune import SweepWatch
+from pipelines.workflow.stages.sweep import SweepWatch
 from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.jobs import spec

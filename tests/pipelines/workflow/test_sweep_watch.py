@@ -12,7 +12,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.tracking.deferred import DeferredTracking
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.session import TrainingSession
-from pipelines.workflow.stages.finetune import SweepWatch, sweep
+from pipelines.workflow.stages.sweep import SweepWatch, sweep
 from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.training import TrainedSplit
 from proser_core.errors import TrainingError

@@ -75,7 +75,7 @@ def test_the_folder_of_one_job_is_refused(tmp_path: Path) -> None:
     """Its OUT holds a JOB.json too, which would be trained again, into OUT/OUT."""
     job = write_job(tmp_path, finetunes=[])
     write_job(tmp_path / "OUT", finetunes=[])
-    with pytest.raises(ConfigError, match=rf"is the folder of one job; give {job} {tmp_path / 'OUT'}"):
+    with pytest.raises(ConfigError, match=rf"holds one job, not several; give its {job} and a folder"):
         run_folder(tmp_path, 1, lambda job, out: pytest.fail(f"{out} is trained"))
 
 
