@@ -24,7 +24,8 @@ from proser_core.config import FinetuneConfig, PretrainConfig
 from proser_core.data.tasks import Labelled
 from proser_core.errors import TrainingError
 from proser_core.learning.fit import fit, lr_factor
-from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
+from proser_core.learning.mixup import MixDraw
+from proser_core.learning.objectives import CrossEntropyObjective, LossTerms, ProserObjective
 from proser_core.learning.step import Arithmetic
 from proser_core.recognition.logits import compute_logits
 
@@ -90,6 +91,64 @@ def test_the_seed_of_a_training_draws_its_dropout():
         fit(objective, training_batches(), finetune_config(epochs=1), FP32, seed=seed, report=record)
         losses.append(record.metrics[0]["loss/closed_set"])
     assert losses[0] == losses[1] != losses[2]
+
+
+def dropped_losses() -> list[float]:
+    """Of three epochs that differ in nothing but their dropout."""
+    same, record = Labelled(np.repeat(random_images(1), 8, axis=0), np.zeros(8, int)), Record()
+    config = PretrainConfig(epochs=3, batch_size=8, lr=1e-30, schedule="constant")
+    objective = CrossEntropyObjective(tiny_closed_set_net(dropout=0.5))
+    fit(objective, batches_of(same, padding=0, flip=False), config, FP32, seed=0, report=record)
+    return [metrics["loss/closed_set"] for metrics in record.metrics]
+
+
+def test_dropout_differs_from_epoch_to_epoch_and_from_rank_to_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = dropped_losses()
+    monkeypatch.setattr("proser_core.learning.fit.current_world", lambda: (1, 1))
+    assert len({*losses, *dropped_losses()}) == 6
+
+
+def test_mixtures_are_drawn_anew_in_each_epoch() -> None:
+    asked = []
+
+    class Noted(ProserObjective):
+        def draws(self, *given) -> MixDraw:
+            asked.append(super().draws(*given))
+            return asked[-1]
+
+    config = finetune_config()
+    fit(Noted(tiny_net(), config, 0), training_batches(), config, FP32, seed=0, report=Record())
+    twin = ProserObjective(tiny_net(), config, 0)
+    for epoch, found in enumerate(asked):
+        for values, expected in zip(found, twin.draws(epoch, 5, 8, CPU), strict=True):
+            assert torch.equal(values, expected)
+    assert len({*torch.cat([each.mix_lambda for each in asked]).tolist()}) == 15
+
+
+class Slope(torch.nn.Module):
+    """One weight, which is its own loss: each step moves it by the learning rate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place, self.places = torch.nn.Parameter(torch.zeros(())), list[float]()
+
+    def draws(self, *given) -> None:
+        """None."""
+
+    def forward(self, *given) -> LossTerms:
+        self.places.append(float(self.place.detach()))
+        return LossTerms(self.place, {"loss": torch.stack([self.place.detach(), torch.ones(())])})
+
+
+@pytest.mark.parametrize("schedule", ["constant", "one_cycle", "cosine", "cosine_restarts"])
+def test_each_step_is_taken_at_its_rate_in_the_schedule_of_the_whole_training(schedule: str) -> None:
+    options = {"schedule": schedule, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
+    config, objective, record = PretrainConfig(epochs=3, batch_size=8, lr=0.1, **options), Slope(), Record()
+    fit(objective, training_batches(), config, FP32, seed=0, report=record)
+    rates = [0.1 * lr_factor(config, step, 15) for step in range(15)]
+    places = [*objective.places, float(objective.place.detach())]
+    np.testing.assert_allclose(-np.diff(places), rates, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose([metrics["train/lr"] for metrics in record.metrics], rates[4::5], rtol=1e-5)
 
 
 @pytest.mark.parametrize("averaging", [0.0, 0.8])
