@@ -4,15 +4,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 from small_tasks import small_task
 
 from pipelines.recipes import cifar100_cpu, fast
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import closed_set_scores, controls, finetunes_of_methods, fit_score
+from proser_core.baselines.tables import closed_set_scores, controls, finetunes_of_methods, fit_score, own_rule_metrics
 from proser_core.config import DataConfig, FinetuneConfig, Recipe, named_finetunes
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction
+from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction, SmallestError
 from proser_core.recognition.tables import TRAIN, LogitTable
 
 OWN = FinetuneConfig(epochs=3, batch_size=32, lr=0.5, weight_decay=0.01)
@@ -130,3 +131,17 @@ def test_controls_are_every_score_of_the_pretrained_net_then_of_the_cross_entrop
     assert found["MaxLogit"] == evaluate(pretrained, MaxLogit(), task, 0.8)
     assert found["CE control, MaxLogit"] == evaluate(cross_entropy, MaxLogit(), task, 0.8)
     assert list(controls(pretrained, None, task, 0.8)) == ["MSP", "MaxLogit"]
+
+
+@pytest.mark.parametrize("threshold", [-0.5, 0.3])
+def test_a_rule_of_a_methods_authors_is_measured_in_each_setting(threshold: float) -> None:
+    task, logits, score = small_task(), tables(0, num_dummies=2), SmallestError()
+    found = own_rule_metrics(METHODS["C2AE"], score, logits, task, {"threshold": threshold})
+    named = np.where(logits["test"].dummies.min(axis=1) < threshold, logits["test"].known.argmax(axis=1), 2)
+    expected = {}
+    for setting, classes in ((1, [4, 1, 3]), (2, [4, 1, 3, 0])):
+        rows = np.isin(task.test_classes, classes)
+        macro_f1 = f1_score(task.test.targets[rows], named[rows], average="macro")
+        expected[f"own_rule/test/unknown_{setting}/macro_f1"] = macro_f1
+    assert found == pytest.approx(expected)
+    assert own_rule_metrics(METHODS["PROSER"], score, logits, task, {}) == {}

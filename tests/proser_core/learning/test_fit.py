@@ -2,6 +2,7 @@ import copy
 import io
 import math
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,7 +113,7 @@ def test_mixtures_are_drawn_anew_in_each_epoch() -> None:
     asked = []
 
     class Noted(ProserObjective):
-        def draws(self, *given) -> MixDraw:
+        def draws(self, *given: Any) -> MixDraw:
             asked.append(super().draws(*given))
             return asked[-1]
 
@@ -132,17 +133,17 @@ class Slope(torch.nn.Module):
         super().__init__()
         self.place, self.places = torch.nn.Parameter(torch.zeros(())), list[float]()
 
-    def draws(self, *given) -> None:
+    def draws(self, *given: Any) -> None:
         """None."""
 
-    def forward(self, *given) -> LossTerms:
+    def forward(self, *given: Any) -> LossTerms:
         self.places.append(float(self.place.detach()))
         return LossTerms(self.place, {"loss": torch.stack([self.place.detach(), torch.ones(())])})
 
 
 @pytest.mark.parametrize("schedule", ["constant", "one_cycle", "cosine", "cosine_restarts"])
 def test_each_step_is_taken_at_its_rate_in_the_schedule_of_the_whole_training(schedule: str) -> None:
-    options = {"schedule": schedule, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
+    options: dict[str, Any] = {"schedule": schedule, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
     config, objective, record = PretrainConfig(epochs=3, batch_size=8, lr=0.1, **options), Slope(), Record()
     fit(objective, training_batches(), config, FP32, seed=0, report=record)
     rates = [0.1 * lr_factor(config, step, 15) for step in range(15)]

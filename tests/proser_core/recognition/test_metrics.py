@@ -16,6 +16,7 @@ from proser_core.recognition.metrics import (
     auroc,
     evaluate_settings,
     fpr_at_positive_rate,
+    macro_f1_of_calls,
     open_set_macro_f1,
 )
 from proser_core.recognition.scoring import OpenSetScores
@@ -49,6 +50,18 @@ def test_macro_f1_equals_scikit_learns_over_the_classes_that_occur_or_are_predic
     targets, predictions = generator.integers(0, num_known + 1, (2, count))
     expected = f1_score(targets, predictions, average="macro")
     assert open_set_macro_f1(predictions, targets, num_known) == pytest.approx(expected, abs=1e-12)
+
+
+@given(st.integers(2, 6), st.integers(1, 60), st.integers(0, 2**32))
+def test_macro_f1_of_several_calls_an_image_is_the_mean_over_each_class_against_the_rest(num_known, count, seed):
+    draw, size = np.random.default_rng(seed), num_known + 1
+    targets, calls = draw.integers(0, size, count), draw.random((count, size)) < 0.3
+    true = targets[:, None] == np.arange(size)
+    each = [f1_score(true[:, k], calls[:, k]) for k in range(size) if (true | calls)[:, k].any()]
+    assert macro_f1_of_calls(calls, targets) == pytest.approx(np.mean(each))
+    named = draw.integers(0, size, count)
+    of_names = open_set_macro_f1(named, targets, num_known)
+    assert macro_f1_of_calls(np.eye(size, dtype=bool)[named], targets) == pytest.approx(of_names)
 
 
 def test_lists_and_small_integers_are_counted_as_any_others():
