@@ -79,8 +79,8 @@ def test_the_folder_of_one_job_is_refused(tmp_path: Path) -> None:
         run_folder(tmp_path, 1, lambda job, out: pytest.fail(f"{out} is trained"))
 
 
-@pytest.mark.slow
 class TestAFolderOfJobs:
+    @pytest.mark.slow
     def test_all_are_run_in_turn_and_a_failed_one_does_not_stop_the_others(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -115,6 +115,7 @@ class TestAFolderOfJobs:
         assert main([str(good)]) == 2
         assert "need a folder for weights, logits and metrics after it" in capsys.readouterr().err
 
+    @pytest.mark.slow
     def test_several_are_run_at_a_time_and_what_has_finished_is_left_alone(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -139,6 +140,22 @@ class TestAFolderOfJobs:
         assert [f"[{number}/3] {path}: finished" for number, path in enumerate(good, start=2)] == (
             capfd.readouterr().out.splitlines()[:2]
         )
+
+    @pytest.mark.parametrize(("codes", "whole"), [((-9, 0), 1), ((1, 2), 2), ((2, 1), 2), ((0, 1), 1), ((0, 0), 0)])
+    def test_the_worst_code_is_the_folders_and_what_succeeded_alone_has_finished(
+        self, codes: tuple[int, int], whole: int, tmp_path: Path
+    ) -> None:
+        code_of, ran = dict(zip(("1", "2"), codes, strict=True)), list[str]()
+        for name in code_of:
+            write_job(tmp_path / name, finetunes=[])
+
+        def run(given: JobFile, out: Path) -> int:
+            out.mkdir(exist_ok=True)
+            ran.append(out.parent.name)
+            return code_of[out.parent.name]
+
+        assert [run_folder(tmp_path, 1, run) for _ in range(2)] == [whole, whole]
+        assert ran == ["1", "2", *(name for name, code in code_of.items() if code)]
 
     def test_a_job_that_is_edited_while_it_runs_has_not_finished(self, tmp_path: Path) -> None:
         write_job(tmp_path / "1", finetunes=[])

@@ -1,6 +1,7 @@
 """Scores of validation images and development unknowns: their metrics, their images, and their file."""
 
 import dataclasses
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,8 @@ def test_a_p_value_is_the_share_of_known_images_that_score_as_high_with_the_imag
 
 
 def test_it_is_made_of_a_tasks_logits_and_survives_saving(tmp_path: Path) -> None:
-    task, generator = small_task(), np.random.default_rng(0)
+    contents, generator = np.arange(12, dtype=np.uint64), np.random.default_rng(0)
+    task = dataclasses.replace(small_task(), contents=contents)
     logits = {
         name: LogitTable(*generator.normal(size=(2, len(getattr(task, name)), 2)).astype(np.float32))
         for name in ("val", "development", "test")
@@ -45,10 +47,16 @@ def test_it_is_made_of_a_tasks_logits_and_survives_saving(tmp_path: Path) -> Non
     held = ValidationScores.of(logits, PlaceholderGap(), task)
     assert held.is_known.tolist() == [True] * 6 + [False] * 6
     np.testing.assert_array_equal(held.scores[6:], PlaceholderGap()(logits["development"]))
+    images = [*task.val.images, *task.development.images]
+    assert [each.tobytes() for each in held.images] == [
+        blake2b(each.tobytes(), digest_size=8).digest() for each in images
+    ]
     held.save(tmp_path / "scores.npz")
     loaded = ValidationScores.load(tmp_path / "scores.npz")
     for name in ("scores", "known_predictions", "targets", "images"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(held, name))
+    np.testing.assert_array_equal(loaded.contents, contents)
+    np.testing.assert_array_equal(loaded.select(np.array([3, 1])).contents, [3, 1])
     assert (loaded.num_known, loaded.fingerprint) == (2, held.fingerprint)
 
 
