@@ -8,7 +8,7 @@ from torch import nn
 from proser_core.config import NetworkConfig
 from proser_core.errors import ConfigError
 from proser_core.learning.objectives import frozen_running_statistics
-from proser_core.networks.nets import BACKBONES, add_placeholders, make_closed_set_net
+from proser_core.networks.nets import BACKBONES, PlaceholderNet, add_placeholders, make_closed_set_net
 
 
 def images(count: int = 3, size: int = 32) -> torch.Tensor:
@@ -61,32 +61,43 @@ def net_of(backbone: str, split: str = "middle", seed: int = 0):
     return add_placeholders(make_closed_set_net(config, 5, size_for(backbone), seed), 2, seed)
 
 
+@pytest.fixture(scope="module", params=sorted(BACKBONES))
+def kind(request: pytest.FixtureRequest) -> str:
+    """A backbone's name; the tests of one follow each other, so that no more than its networks are in memory."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def nets(kind: str) -> dict[str, PlaceholderNet]:
+    """By split, in evaluation mode, for tests that change nothing in them."""
+    return {split: net_of(kind, split).eval() for split in SPLITS}
+
+
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("backbone", sorted(BACKBONES))
-def test_pre_and_then_post_is_the_whole_network_at_every_split(backbone, split):
-    net, size = net_of(backbone, split).eval(), size_for(backbone)
+def test_pre_and_then_post_is_the_whole_network_at_every_split(
+    kind: str, nets: dict[str, PlaceholderNet], split: str
+) -> None:
+    net, size = nets[split], size_for(kind)
     hidden = net.hidden(images(2, size))
-    channels, side = HIDDEN[backbone][SPLITS.index(split)]
+    channels, side = HIDDEN[kind][SPLITS.index(split)]
     assert hidden.shape == (2, channels, side, side)
     whole, split_in_two = net.backbone(images(2, size)), net.backbone.post(hidden)
-    assert whole.shape == (2, EMBEDDING[backbone])
+    assert whole.shape == (2, EMBEDDING[kind])
     assert torch.equal(whole, split_in_two)
     assert torch.equal(net.logits(hidden).known, net.classifier(whole))
     assert split in net.backbone.split_point
 
 
-@pytest.mark.parametrize("backbone", sorted(BACKBONES))
-def test_every_weight_of_a_backbone_gets_a_gradient_in_training(backbone):
-    net = net_of(backbone).train().to(memory_format=torch.channels_last)
-    sum(logits.square().sum() for logits in net(images(3, size_for(backbone)))).backward()
+def test_every_weight_of_a_backbone_gets_a_gradient_in_training(kind: str, nets: dict[str, PlaceholderNet]) -> None:
+    net = copy.deepcopy(nets["middle"]).train().to(memory_format=torch.channels_last)
+    sum(logits.square().sum() for logits in net(images(3, size_for(kind)))).backward()
     gradients = {name: parameter.grad for name, parameter in net.named_parameters()}
     assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients.values())
     assert all(torch.any(gradients[name] != 0) for name in gradients if name.endswith("weight"))
 
 
-@pytest.mark.parametrize("backbone", sorted(BACKBONES))
-def test_the_split_changes_neither_names_nor_values_of_the_weights(backbone):
-    early, middle, late = (net_of(backbone, split).state_dict() for split in SPLITS)
+def test_the_split_changes_neither_names_nor_values_of_the_weights(nets: dict[str, PlaceholderNet]) -> None:
+    early, middle, late = (nets[split].state_dict() for split in SPLITS)
     assert bit_equal(early, middle)
     assert bit_equal(middle, late)
     assert list(early) == list(late)
