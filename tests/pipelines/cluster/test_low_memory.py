@@ -46,7 +46,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    busy, message = tmp_path / "busy", MESSAGE
+    busy, met, message = tmp_path / "busy", tmp_path / "met", MESSAGE
 
     def crowded(config: dict[str, Any], **_: Any) -> None:
         """Needs the machine for itself."""
@@ -57,6 +57,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
         try:
             time.sleep(2)
             if len(list(busy.iterdir())) > 1:
+                met.touch()
                 time.sleep(2)  # so that the other sees it too
                 if workers == 1:
                     raise RuntimeError(message)
@@ -72,6 +73,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
     for job in jobs:
         Path(job.folder).mkdir()
     Cluster(ClusterConfig(), tmp_path / "storage").run_jobs(jobs, workers, "crowded")
+    assert met.exists(), "they never ran side by side"
     assert [sorted(path.name for path in Path(job.folder).iterdir()) for job in jobs] == [["manifest.json"]] * 2
     assert "Last result" not in capfd.readouterr().out  # of Tune, which has no epoch to print
 
