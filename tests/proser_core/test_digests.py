@@ -57,3 +57,17 @@ def test_a_change_in_place_is_noticed_however_soon_it_follows(tmp_path: Path) ->
         path.write_text(text)
         os.utime(path, ns=(0, 0))
         assert sha256_of(path) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_change_in_place_is_noticed_though_the_time_of_change_is_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digests, "SETTLED", 0)
+    path = tmp_path / "weights"
+    path.write_text("one")
+    before = path.stat()
+    assert sha256_of(path) == hashlib.sha256(b"one").hexdigest()
+    while path.stat().st_ctime_ns == before.st_ctime_ns:
+        path.write_text("two")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert sha256_of(path) == hashlib.sha256(b"two").hexdigest()

@@ -30,6 +30,13 @@ def test_the_split_is_the_permutation_of_pcg64_cut_into_known_development_and_un
     assert [split.unknown_in(setting) for setting in split.settings] == [order[7:8], order[7:]]
 
 
+def test_classes_beyond_the_widest_setting_have_no_role() -> None:
+    order = tuple(np.random.Generator(np.random.PCG64(3)).permutation(10).tolist())
+    config = DataConfig(num_known=4, unknown_settings=(1, 2), development="held-out-2", split_index=3)
+    split = draw_split(config, 10)
+    assert (split.known, split.development, split.unknown) == (order[:4], order[4:6], order[6:8])
+
+
 def test_too_few_classes_are_refused_with_what_is_needed():
     with pytest.raises(DataError, match=r"99 classes; the recipe needs 100 \(15 known, 0 for development, 85 unknown"):
         draw_split(CIFAR100, 99)

@@ -18,7 +18,7 @@ from proser_core.jobs.in_memory import train
 from proser_core.jobs.network_tables import network_tables, trained_network
 from proser_core.jobs.probe import measure_heads
 from proser_core.jobs.worker import run_job
-from proser_core.networks.heads import load_heads
+from proser_core.networks.heads import SMALLEST, STD, load_heads, make_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, rebased, with_features, with_pretrained
 from proser_core.recognition.embedding_table import compute_embedding_table, task_embeddings
@@ -252,3 +252,13 @@ def test_preparing_the_recipe_again_changes_nothing(recipe):
 def test_networks_of_methods_own_never_see_embeddings(features: Any, frozen: list[str]) -> None:
     network = NetworkConfig(features=features)
     assert [kind for kind in ("pretrain", "finetune", "own") if network.is_frozen(kind)] == frozen
+
+
+def test_a_feature_that_hardly_moves_is_divided_by_a_tenth_of_the_mean_deviation() -> None:
+    spread = np.array([1, 1, 1, 1, 10, 1e-4], np.float32)
+    embeddings = np.random.default_rng(0).standard_normal((200, 6), np.float32) * spread
+    own = embeddings.std(axis=0)
+    divided_by = make_heads(embeddings, 3, seed=0).state_dict()[STD].numpy()
+    np.testing.assert_allclose(divided_by, [*own[:5], 0.1 * own.mean()], rtol=1e-5)
+    assert SMALLEST == 0.1
+    assert (make_heads(embeddings[:1], 3, seed=0).state_dict()[STD] > 0).all(), "of one image none moves"

@@ -1,12 +1,13 @@
 """The measured time of an evaluation: every kind of recipe has one, and no score complains meanwhile."""
 
 import logging
+import timeit
 from dataclasses import replace
 
 import pytest
 
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
-from proser_core.jobs.evaluation_probe import measure_evaluation
+from proser_core.jobs.evaluation_probe import SAMPLE, measure_evaluation
 
 IMAGES = {"train": 3000, "val": 300, "development": 300, "test": 600}
 
@@ -40,3 +41,12 @@ def test_every_kind_of_recipe_has_a_time(name: str, caplog: pytest.LogCaptureFix
     assert measure_evaluation(recipe, images) > 0
     assert not caplog.records
     assert logging.getLogger("proser_core").isEnabledFor(logging.WARNING), "later warnings are heard"
+
+
+@pytest.mark.parametrize("times", [1, 10])
+def test_the_best_time_of_a_sample_is_that_of_all_images_in_proportion(
+    times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeit, "repeat", lambda *_, **__: [3.0, 2.0])
+    images = {part: 10 * times * count for part, count in IMAGES.items()}
+    assert measure_evaluation(with_data(), images) == pytest.approx(2.0 * sum(images.values()) / SAMPLE, rel=0.01)

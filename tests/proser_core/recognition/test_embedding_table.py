@@ -96,6 +96,7 @@ def test_a_rare_class_is_among_the_images_that_scores_are_fitted_to(monkeypatch,
     assert counts.sum() == 50
     assert counts[1] == 4
     assert counts[2] >= 10
+    assert counts[0] > 2 * counts[2], "they are drawn, not balanced"
 
 
 def test_many_classes_have_one_image_each(monkeypatch):

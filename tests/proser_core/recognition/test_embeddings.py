@@ -6,8 +6,9 @@ import torch
 from small_tasks import CPU, NORMALISATION, random_images
 
 from proser_core.config import NetworkConfig
-from proser_core.data.normalisation import Normaliser
+from proser_core.data.normalisation import Normaliser, evaluation_batches
 from proser_core.data.tasks import Labelled
+from proser_core.learning.mixup import draw_mix
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.embedding_table import compute_embedding_table
 from proser_core.recognition.embeddings import MIXED_AT_ONCE, head_logits, mixed_embeddings
@@ -49,6 +50,21 @@ def test_mixtures_do_not_depend_on_a_batch_and_are_as_many_as_asked_for(mixup):
 def test_images_of_one_class_give_no_mixture():
     known = Labelled(IMAGES, np.zeros(40, int))
     assert mixed_embeddings(net_2d(), known, NORMALISATION, mixup="manifold", alpha=2, seed=0, count=9).shape == (0, 2)
+
+
+@torch.no_grad()
+def test_manifold_mixtures_are_what_follows_from_mixed_hidden_representations() -> None:
+    """Two images: each mixture has the drawn share of one of them."""
+    images, count = random_images(2), MIXED_AT_ONCE // 2
+    known, net = Labelled(np.repeat(images, count, axis=0), np.repeat([0, 1], count)), net_2d()
+    made = mixed_embeddings(net, known, NORMALISATION, mixup="manifold", alpha=2, seed=5, count=MIXED_AT_ONCE)
+    share = float(draw_mix(5, 0, 0, MIXED_AT_ONCE, 2).mix_lambda)
+    (both,) = evaluation_batches(images, NORMALISATION, CPU)
+    one, other = (net.hidden(both[number : number + 1]) for number in range(2))
+    either = [net.backbone.post(share * a + (1 - share) * b).numpy()[0] for a, b in ((one, other), (other, one))]
+    assert len(made) > 0
+    assert np.abs(made[:, None] - np.stack(either)).max(axis=-1).min(axis=1).max() < 1e-5
+    assert 0.05 < share < 0.95
 
 
 def test_vanilla_mixtures_are_embeddings_of_mixed_images():

@@ -97,6 +97,12 @@ def test_an_image_that_is_unknown_by_less_than_its_logits_tell_apart_is_most_pro
     assert probabilities.argmax(axis=1).tolist() == [0, 3, 3]
 
 
+@pytest.mark.parametrize("best", [0.0, 1e-3, 0.5])
+def test_an_image_of_small_logits_that_is_unknown_by_the_least_is_most_probably_unknown(best: float) -> None:
+    logits = LogitTable(np.array([[best, -1.0, -2.0]], np.float32), np.empty((1, 0), np.float32))
+    assert unknown_probabilities(logits, np.array([5e-324]), 0.0).argmax() == 3
+
+
 def test_probabilities_of_huge_logits_are_finite():
     logits = LogitTable(np.array([[1e4, -1e4]], np.float32), np.array([[-1e4]], np.float32))
     assert unknown_probabilities(logits, GAP(logits), 0.0).tolist() == [[1.0, 0.0, 0.0]]

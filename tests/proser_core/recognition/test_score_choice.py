@@ -10,7 +10,7 @@ from proser_core.config import CalibrationConfig, Recipe
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.recognition import embedding_table
 from proser_core.recognition.embedding_table import index_rows, task_embeddings
-from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.evaluation import DevelopmentMetrics, evaluate
 from proser_core.recognition.score_choice import candidates, choose_score
 from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, PlaceholderGap
@@ -36,6 +36,13 @@ def test_the_chosen_score_has_the_best_mean_macro_f1_over_all_development_unknow
     for name, best in found.best.items():
         every = {each.score.name: each.development[name].macro_f1 for each in found.reports}
         assert every[best] == max(every.values())
+
+
+def test_a_set_without_a_macro_f1_is_left_out_of_the_mean() -> None:
+    each = {name: DevelopmentMetrics(None, value, 1.0, 1.0) for name, value in (("a", 0.9), ("b", 0.3), ("c", None))}
+    report = choice("MaxLogit").chosen
+    assert replace(report, development=each).mean_macro_f1 == pytest.approx(0.6)
+    assert replace(report, development={}).mean_macro_f1 == 0.0
 
 
 def test_metrics_on_the_tasks_own_development_unknowns_are_those_of_its_evaluation():

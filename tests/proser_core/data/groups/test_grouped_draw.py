@@ -46,6 +46,17 @@ def test_a_class_whose_groups_are_all_large_gives_its_smallest() -> None:
     assert set(groups[drawn]) == {0}
 
 
+def test_a_group_that_leads_as_far_beyond_the_share_as_it_lacks_is_left() -> None:
+    drawn = draw_rows(np.zeros(10, int), np.arange(10) // 2, np.arange(10), np.array([3]), left=1)
+    assert np.flatnonzero(drawn).tolist() == [0, 1]
+
+
+def test_a_class_without_an_image_gets_one_though_another_class_of_the_group_has_its_share() -> None:
+    targets, groups = np.array([0, 0, 0, 1, 0, 1, 0, 1]), np.array([0, 1, 2, 2, 3, 3, 4, 4])
+    drawn = draw_rows(targets, groups, np.arange(8), np.array([1, 1]), left=1)
+    assert np.bincount(targets[drawn]).tolist() == [2, 1]
+
+
 def test_a_group_of_two_classes_is_drawn_where_that_suits_both() -> None:
     targets = np.array([0, *[1] * 9, 0, 0, 0, 1, 1, 1])
     groups = np.array([0] * 10 + list(range(1, 7)))

@@ -64,6 +64,14 @@ def test_the_score_is_the_textbooks(seed, num_known, tail_size, alpha):
     np.testing.assert_allclose(scores, expected, rtol=2e-3, atol=2e-3)  # scipy's search ends beside the maximum
 
 
+def test_unless_told_otherwise_tails_have_20_images_and_the_10_best_classes_are_revised() -> None:
+    """The settings of the authors' code."""
+    training, targets = training_of(0, 12, per_class=30)
+    images = training_of(1, 12)[0]
+    expected = OpenMax.fit(training, targets, tail_size=20, alpha=10)(images)
+    np.testing.assert_array_equal(OpenMax.fit(training, targets)(images), expected)
+
+
 @given(st.integers(0, 10**6), st.integers(3, 40), st.floats(0.05, 50))
 def test_the_weibull_is_the_most_likely_one(seed, count, spread):
     values = 1 + spread * np.random.default_rng(seed).random(count)
