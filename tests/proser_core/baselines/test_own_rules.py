@@ -16,7 +16,7 @@ TABLE = LogitTable(
 )
 
 
-def test_the_best_logit_names_what_is_below_the_threshold_and_the_rest_is_unknown():
+def test_the_best_logit_names_what_is_below_the_threshold_and_the_rest_is_unknown() -> None:
     calls = below_threshold(SmallestError(), TABLE, {"threshold": 0.375})
     first, second, unknown = [True, False, False], [False, True, False], [False, False, True]
     assert calls.tolist() == [first, unknown, first, unknown]  # the last one lies on the threshold

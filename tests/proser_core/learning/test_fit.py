@@ -145,7 +145,7 @@ class Slope(torch.nn.Module):
 def test_each_step_is_taken_at_its_rate_in_the_schedule_of_the_whole_training(schedule: str) -> None:
     options: dict[str, Any] = {"schedule": schedule, "momentum": 0.0, "nesterov": False, "weight_decay": 0.0}
     config, objective, record = PretrainConfig(epochs=3, batch_size=8, lr=0.1, **options), Slope(), Record()
-    fit(objective, training_batches(), config, FP32, seed=0, report=record)
+    fit(objective, training_batches(), config, FP32, seed=0, report=record)  # type: ignore[arg-type]
     rates = [0.1 * lr_factor(config, step, 15) for step in range(15)]
     places = [*objective.places, float(objective.place.detach())]
     np.testing.assert_allclose(-np.diff(places), rates, rtol=1e-3, atol=1e-6)

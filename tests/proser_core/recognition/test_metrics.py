@@ -53,7 +53,9 @@ def test_macro_f1_equals_scikit_learns_over_the_classes_that_occur_or_are_predic
 
 
 @given(st.integers(2, 6), st.integers(1, 60), st.integers(0, 2**32))
-def test_macro_f1_of_several_calls_an_image_is_the_mean_over_each_class_against_the_rest(num_known, count, seed):
+def test_macro_f1_of_several_calls_an_image_is_the_mean_over_each_class_against_the_rest(
+    num_known: int, count: int, seed: int
+) -> None:
     draw, size = np.random.default_rng(seed), num_known + 1
     targets, calls = draw.integers(0, size, count), draw.random((count, size)) < 0.3
     true = targets[:, None] == np.arange(size)

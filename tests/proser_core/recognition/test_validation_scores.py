@@ -48,6 +48,7 @@ def test_it_is_made_of_a_tasks_logits_and_survives_saving(tmp_path: Path) -> Non
     assert held.is_known.tolist() == [True] * 6 + [False] * 6
     np.testing.assert_array_equal(held.scores[6:], PlaceholderGap()(logits["development"]))
     images = [*task.val.images, *task.development.images]
+    assert held.images is not None
     assert [each.tobytes() for each in held.images] == [
         blake2b(each.tobytes(), digest_size=8).digest() for each in images
     ]
