@@ -131,7 +131,7 @@ def test_a_network_that_has_diverged_or_has_no_embedding_is_refused():
         net.classifier.bias[0] = torch.nan
     with pytest.raises(TrainingError, match="not finite"):
         task_embeddings(net, small_task(), CPU)
-    with pytest.raises(ConfigError, match="one of a method's own"):
+    with pytest.raises(ConfigError, match="no single linear classifier on an embedding"):
         compute_embedding_table(nn.Flatten(), IMAGES, NORMALISATION, CPU)
 
 

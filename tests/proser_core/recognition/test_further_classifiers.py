@@ -121,5 +121,5 @@ def test_the_card_names_score_paper_and_mirrored_images():
 
 def test_a_network_without_an_embedding_is_refused():
     net = nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
-    with pytest.raises(ConfigError, match="one of a method's own"):
+    with pytest.raises(ConfigError, match="no single linear classifier on an embedding"):
         dataclasses.replace(make_classifier("cosine"), net=net)

@@ -121,5 +121,5 @@ def test_a_checkpoint_of_all_classes_does_not_fit_the_proxy(my_images: Path, run
 
 
 def test_what_cannot_run_two_trainings_says_so() -> None:
-    with pytest.raises(ConfigError, match="`proser run` makes both"):
+    with pytest.raises(ConfigError, match="as only `proser run` does"):
         check_recipe(folder())
