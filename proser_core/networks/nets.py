@@ -82,7 +82,8 @@ def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, 
 def add_placeholders(closed_set: ClosedSetNet, num_dummies: int, seed: int) -> PlaceholderNet:
     """Augment a closed-set net with dummies whose first weights depend on `seed` alone.
 
-    Both share backbone and classifier: training the one changes the other. `copy.deepcopy(closed_set)` keeps it.
+    The two nets share backbone and classifier, so training one changes the other; give `copy.deepcopy(closed_set)` to
+    keep it.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "dummy weights"))
