@@ -9,7 +9,7 @@ import torch
 
 from proser_core.config import Recipe, from_json
 from proser_core.data.tasks import OpenSetTask, OpenStream
-from proser_core.jobs.spec import DEVELOPMENT_SCORES, SELECTION_METRIC, STATE, Job, read_scores
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, SELECTION_METRIC, STATE, Job, read_all_scores, score_key
 from proser_core.learning.objectives import ProserObjective
 from proser_core.learning.training import training_device
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
@@ -39,9 +39,10 @@ def score_checkpoint(job: Job, open_stream: OpenStream = lambda stored: stored) 
     )
     state = torch.load(folder / STATE, map_location=device, weights_only=True)
     objective.load_state_dict({**state["objective"], **state["average"]})
-    row = {"epochs": state["epoch"] + 1.0, SELECTION_METRIC: _macro_f1(objective, recipe, task, device)}
-    before = [each for each in read_scores(folder) if each["epochs"] < row["epochs"]]
-    lines = [json.dumps(each) for each in [*before, row]]
+    epochs, key = state["epoch"] + 1.0, score_key(recipe.calibration)
+    row = {"epochs": epochs, SELECTION_METRIC: _macro_f1(objective, recipe, task, device), "scored_by": key}
+    kept = [each for each in read_all_scores(folder) if each["epochs"] < epochs or each.get("scored_by") != key]
+    lines = [json.dumps(each) for each in [*kept, row]]
     write_atomically(folder / DEVELOPMENT_SCORES, "\n".join(lines).encode())
 
 

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import LATER, NetworkConfig, Recipe, decisive_network, to_json
+from proser_core.config import LATER, CalibrationConfig, NetworkConfig, Recipe, decisive_network, from_json, to_json
 from proser_core.data.tasks import TaskSummary
+from proser_core.digests import digest_of
 from proser_core.store.code_version import code_version
 from proser_core.store.files import write_atomically
 from proser_core.store.store import Artefact, artefact_folder
@@ -21,6 +22,7 @@ EMBEDDING = "proser_core.jobs.embedding"  # the module that makes them
 WEIGHTS, LOGITS, EPOCHS, STATE, FAILURE = "weights.safetensors", "logits.npz", "epochs.jsonl", "state.pt", "failure.txt"
 CLASS_SPLIT = "class_split.json"  # of a prepared task, for people
 DEVELOPMENT_SCORES = "development.jsonl"  # of a trial in a search, scored where it paused
+CHECKPOINT_SCORE = "proser_core.jobs.checkpoint_score"  # the module that scores it
 SELECTION_METRIC = "dev/macro_f1"
 """By which points are chosen: on validation images and development unknowns."""
 
@@ -49,7 +51,10 @@ class Job:
     @property
     def is_paused(self) -> bool:
         """Whether it has come to its pause, and was scored there."""
-        return self.pause > 0 and any(row["epochs"] >= self.pause for row in read_scores(Path(self.folder)))
+        if not self.pause:
+            return False
+        calibration = from_json(CalibrationConfig, self.recipe["calibration"])
+        return any(row["epochs"] >= self.pause for row in read_scores(Path(self.folder), calibration))
 
     @classmethod
     def of(
@@ -134,10 +139,22 @@ def read_epochs(folder: Path) -> list[dict[str, float]]:
     return _read_lines(folder / EPOCHS)
 
 
-def read_scores(folder: Path) -> list[dict[str, float]]:
-    """Development scores of a trial, one per pause: `epochs` trained so far, and SELECTION_METRIC."""
+def read_scores(folder: Path, calibration: CalibrationConfig) -> list[dict[str, Any]]:
+    """Development scores of a trial, one per pause: `epochs` trained so far, and SELECTION_METRIC. Scores of another
+    calibration or of other code are left out."""
+    key = score_key(calibration)
+    return [row for row in read_all_scores(folder) if row.get("scored_by") == key]
+
+
+def read_all_scores(folder: Path) -> list[dict[str, Any]]:
+    """Development scores of a trial with the `score_key` of each, `scored_by`."""
     return _read_lines(folder / DEVELOPMENT_SCORES)
 
 
-def _read_lines(path: Path) -> list[dict[str, float]]:
+def score_key(calibration: CalibrationConfig) -> str:
+    """What decides the development score of a checkpoint: the calibration, and the code."""
+    return digest_of(calibration.target_rate, calibration.dummy_weight, code_version(CHECKPOINT_SCORE))
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []

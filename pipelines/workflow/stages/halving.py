@@ -95,7 +95,8 @@ def _best(trials: Sequence[Trial], percent: int) -> list[Trial]:
 def _score(trial: Trial, percent: int) -> float | None:
     """Its score at the rung, or the first one after it."""
     epochs = _epochs_at(percent, trial.recipe.finetune.epochs)
-    return next((row[SELECTION_METRIC] for row in read_scores(trial.folder) if row["epochs"] >= epochs), None)
+    scores = read_scores(trial.folder, trial.recipe.calibration)
+    return next((row[SELECTION_METRIC] for row in scores if row["epochs"] >= epochs), None)
 
 
 def _has_reached(trial: Trial, percent: int) -> bool:

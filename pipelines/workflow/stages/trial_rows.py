@@ -70,7 +70,8 @@ class TrialRows:
             return {"status": "failed", "reason": failure, "metrics": {}}
         if trial.recipe.finetune not in self._may_stop:
             return {"status": "failed", "reason": self._unreported(), "metrics": {}}
-        scores = [row for row in spec.read_scores(trial.folder) if row["epochs"] == epochs]
+        scores = spec.read_scores(trial.folder, trial.recipe.calibration)
+        scores = [row for row in scores if row["epochs"] == epochs]
         metrics = {spec.SELECTION_METRIC: scores[-1][spec.SELECTION_METRIC]} if scores else {}
         reason = f"stopped after epoch {epochs} of {trial.recipe.finetune.epochs}" if epochs else "not started in time"
         return {"status": "stopped", "reason": reason, "metrics": metrics}

@@ -88,5 +88,5 @@ def test_a_training_pauses_after_the_same_epoch_however_the_last_attempt_ended(
     for name in lost:
         (folder / name).unlink()
     run_single_trial({"job": replace(paused[stopped_after], folder=str(folder), pause=2).to_json()})
-    assert (epochs_in_checkpoint(folder), spec.read_scores(folder)[-1]["epochs"]) == (2, 2)
+    assert (epochs_in_checkpoint(folder), spec.read_all_scores(folder)[-1]["epochs"]) == (2, 2)
     assert load_if_complete(folder) is None

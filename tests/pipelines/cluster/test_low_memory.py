@@ -1,5 +1,6 @@
 """A machine that is low on memory: trainings begin again with fewer at a time, and what stays so costs one line."""
 
+import json
 import os
 import subprocess
 import sys
@@ -15,9 +16,17 @@ from pipelines.cluster import cluster, tune_jobs
 from pipelines.cluster.attempts import RETRIES, failure_reason
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import CROWDED
-from proser_core.config import ClusterConfig
+from proser_core.config import ClusterConfig, to_json
 from proser_core.errors import ClusterError
-from proser_core.jobs.spec import DEVELOPMENT_SCORES, FAILURE, Job, read_failure, write_failure
+from proser_core.jobs.spec import (
+    DEVELOPMENT_SCORES,
+    FAILURE,
+    SELECTION_METRIC,
+    Job,
+    read_failure,
+    score_key,
+    write_failure,
+)
 from proser_core.store.store import Artefact, write_manifest
 
 MESSAGE = (
@@ -27,6 +36,12 @@ MESSAGE = (
 
 FULL = {"RAY_memory_usage_threshold": "0.001", "RAY_memory_monitor_refresh_ms": "250"}
 """The environment of a Ray whose machine always is low on memory."""
+
+
+def write_score(folder: Path) -> None:
+    """That of a trial of the tiny recipe, which paused after two epochs."""
+    row = {"epochs": 2.0, SELECTION_METRIC: 0.5, "scored_by": score_key(tiny_recipe().calibration)}
+    (folder / DEVELOPMENT_SCORES).write_text(json.dumps(row))
 
 
 def test_the_reason_says_what_the_process_held_and_what_to_do() -> None:
@@ -81,7 +96,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
 def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [Job("finetune", {}, "", str(tmp_path / name), pause=2) for name in ("done", "paused", "one", "two")]
+    jobs = [Job("finetune", to_json(tiny_recipe()), "", str(tmp_path / name), pause=2) for name in ("done", "paused", "one", "two")]
     side_by_side = []
 
     def given_up(tuner: tune.Tuner) -> None:
@@ -89,7 +104,7 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
         side_by_side.append(tuner._local_tuner._tune_config.max_concurrent_trials)
         (tmp_path / "done").mkdir(exist_ok=True)
         write_manifest(tmp_path / "done", {})
-        (tmp_path / "paused" / DEVELOPMENT_SCORES).write_text('{"epochs": 2.0, "dev/macro_f1": 0.5}')
+        write_score(tmp_path / "paused")
         raise RuntimeError(f"Caught unexpected exception: {MESSAGE}")
 
     monkeypatch.setattr(tune_jobs, "MEMORY_PAUSE_S", 0.0)
@@ -106,12 +121,12 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
 def test_a_training_that_ends_without_an_outcome_has_failed_unless_its_time_is_up(
     limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [Job("finetune", {}, "", str(tmp_path / name), pause=2) for name in ("paused", "failed", "silent")]
+    jobs = [Job("finetune", to_json(tiny_recipe()), "", str(tmp_path / name), pause=2) for name in ("paused", "failed", "silent")]
 
     def end(tuner: tune.Tuner) -> list[tune.Result]:
         for job in jobs:
             Path(job.folder).mkdir()
-        (tmp_path / "paused" / DEVELOPMENT_SCORES).write_text('{"epochs": 2.0, "dev/macro_f1": 0.5}')
+        write_score(tmp_path / "paused")
         write_failure(tmp_path / "failed", "it diverged")
         return []
 

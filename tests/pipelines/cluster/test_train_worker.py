@@ -12,7 +12,7 @@ import torch
 from pipeline_runs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe, training_job
 from safetensors.torch import load_file
 
-from proser_core.config import Recipe
+from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, StorageError, TrainingError
@@ -84,12 +84,29 @@ def test_the_score_of_a_checkpoint_is_that_of_the_network_that_it_would_be(
     job = make("job", recipe=recipe)
     run_job(job, lambda metrics: score_checkpoint(job))  # after the last epoch there is still one
     folder = Path(job.folder)
-    rows, images = spec.read_scores(folder), OpenSetTask.load(task.path)
+    rows, images = spec.read_scores(folder, recipe.calibration), OpenSetTask.load(task.path)
     assert [row["epochs"] for row in rows] == [1, 2, 3]
     logits = load_logits(folder / spec.LOGITS)
     kept = evaluate(logits, own_score(recipe), images, recipe.calibration.target_rate).flat()
     assert rows[-1][spec.SELECTION_METRIC] == pytest.approx(kept[spec.SELECTION_METRIC], abs=1e-9)
     assert len({row[spec.SELECTION_METRIC] for row in rows}) > 1
+
+
+@pytest.mark.parametrize("change", [{"target_rate": 0.6}, {"dummy_weight": 0.0}])
+def test_a_checkpoint_is_scored_again_by_another_calibration(make: Make, change: dict[str, float]) -> None:
+    recipe = lively_recipe()
+    other = replace(recipe, calibration=replace(recipe.calibration, **change))
+    job = replace(make("job", recipe=recipe), pause=2)
+    with pytest.raises(StoppedError):
+        run_job(job, stop_after(2))
+    score_checkpoint(job)
+    again, folder = replace(job, recipe=to_json(other)), Path(job.folder)
+    assert (job.is_paused, again.is_paused) == (True, False)
+    score_checkpoint(again)
+    assert (job.is_paused, again.is_paused) == (True, True)
+    (first,), (second,) = (spec.read_scores(folder, each.calibration) for each in (recipe, other))
+    assert first["epochs"] == second["epochs"] == 2
+    assert first[spec.SELECTION_METRIC] != second[spec.SELECTION_METRIC]
 
 
 def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_weights: Path, task: Artefact) -> None:

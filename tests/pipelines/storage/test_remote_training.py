@@ -150,7 +150,7 @@ class TestATraining:
                 run_single_trial(config)
             assert len(seen) == (machine in ("first", "fourth")), "a pause is not reported"
             driver.poll([folder])
-            scores = spec.read_scores(folder)
+            scores = spec.read_all_scores(folder)
             assert [row["epochs"] for row in scores] == ([] if machine == "first" else [2])
         assert 0 < scores[0][spec.SELECTION_METRIC] <= 1
         whole = replace(spec.Job(**self.config(driver, sees_driver=True)["job"]), folder=str(tmp_path / "undisturbed"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline_runs import tiny_recipe
 
 from pipelines.workflow.stages.halving import RUNGS, WHOLE, epochs_left, fallen_behind, halve, pause_at
-from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, SELECTION_METRIC, read_scores, write_failure
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, SELECTION_METRIC, read_all_scores, score_key, write_failure
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import load_if_complete, write_manifest
 
@@ -40,8 +40,9 @@ class Trainer:
                 continue
             self.epochs[trial.name] = pause or length
             if pause:
-                row = {"epochs": float(pause), SELECTION_METRIC: self.scores[trial.name]}
-                lines = [json.dumps(each) for each in [*read_scores(trial.folder), row]]
+                key = score_key(trial.recipe.calibration)
+                row = {"epochs": float(pause), SELECTION_METRIC: self.scores[trial.name], "scored_by": key}
+                lines = [json.dumps(each) for each in [*read_all_scores(trial.folder), row]]
                 (trial.folder / DEVELOPMENT_SCORES).write_text("\n".join(lines))
             else:
                 write_manifest(trial.folder, {})

@@ -85,7 +85,7 @@ def test_a_trial_that_a_search_stopped_is_no_failure_and_shows_its_score_of_that
     assert (stopped(trial)["status"], stopped(trial)["reason"]) == ("stopped", "not started in time")
     trial.folder.mkdir(parents=True)
     (trial.folder / spec.EPOCHS).write_text("{}\n{}\n")
-    score = {"epochs": 1, spec.SELECTION_METRIC: 0.5}
+    score = {"epochs": 1, spec.SELECTION_METRIC: 0.5, "scored_by": spec.score_key(trial.recipe.calibration)}
     for epochs, metrics in ((1, {}), (2, {spec.SELECTION_METRIC: 0.5})):
         (trial.folder / spec.DEVELOPMENT_SCORES).write_text(json.dumps({**score, "epochs": epochs}))
         assert stopped(trial)["metrics"] == metrics
