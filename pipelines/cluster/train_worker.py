@@ -101,7 +101,7 @@ def measure_training_step(kind: Literal["pretrain", "finetune"], recipe: dict[st
 
 def check_disk_space(job: Job) -> None:
     """Raises StorageError, before an epoch is trained, where its checkpoint (weights and momentum) does not fit on the
-    disk together with the previous one."""
+    disk together with the previous one; their size is known where a training begins from weights."""
     needed = 4 * sum(os.stat(path).st_size for path in weight_files(job))
     free = shutil.disk_usage(job.folder).free
     if free < needed:

@@ -175,7 +175,8 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
         source = failure.parent
         target = store.root / source.parent.name / source.name
         if load_if_complete(target) is None:
-            for name in (spec.EPOCHS, spec.FAILURE):
+            goes_on = (target / spec.STATE).is_file()  # with the epochs before that checkpoint
+            for name in (spec.FAILURE,) if goes_on else (spec.EPOCHS, spec.FAILURE):
                 if (source / name).is_file():
                     write_atomically(target / name, (source / name).read_bytes())
     return artefacts

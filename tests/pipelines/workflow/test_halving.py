@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from pipeline_runs import tiny_recipe
 
 from pipelines.workflow.stages.halving import RUNGS, WHOLE, epochs_left, fallen_behind, halve, pause_at
-from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, SELECTION_METRIC, read_all_scores, score_key, write_failure
+from proser_core.jobs.spec import (
+    DEVELOPMENT_SCORES,
+    EPOCHS,
+    FAILURE,
+    SELECTION_METRIC,
+    read_all_scores,
+    score_key,
+    write_failure,
+)
 from proser_core.jobs.trials import Trial
 from proser_core.store.store import load_if_complete, write_manifest
 
