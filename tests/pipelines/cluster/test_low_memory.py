@@ -38,6 +38,10 @@ FULL = {"RAY_memory_usage_threshold": "0.001", "RAY_memory_monitor_refresh_ms": 
 """The environment of a Ray whose machine always is low on memory."""
 
 
+def jobs_that_pause(folder: Path, names: tuple[str, ...]) -> list[Job]:
+    return [Job("finetune", to_json(tiny_recipe()), "", str(folder / name), pause=2) for name in names]
+
+
 def write_score(folder: Path) -> None:
     """That of a trial of the tiny recipe, which paused after two epochs."""
     row = {"epochs": 2.0, SELECTION_METRIC: 0.5, "scored_by": score_key(tiny_recipe().calibration)}
