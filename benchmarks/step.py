@@ -8,7 +8,7 @@ from benchmarks.settings import Settings
 from benchmarks.setups import closed_set_step, one_batch, our_step, released_step
 from benchmarks.tables import Report, Table, Target, comparison
 from benchmarks.timing import Samples, alternate, on_threads, ratios, spread
-from pipelines.recipes import fast, short
+from pipelines.recipes.schedules import fast, short
 
 OURS, RELEASED = "ours", "released form"
 SGD, MUON = "SGD, as schedule short", "Muon, as schedule fast"

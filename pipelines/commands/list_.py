@@ -12,7 +12,8 @@ from rich.table import Table
 
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say
-from pipelines.recipes import PRETRAINING, RECIPES, headline
+from pipelines.recipes import RECIPES, headline
+from pipelines.recipes.schedules import PRETRAINING
 from pipelines.reproduction.protocols import PERMUTED, headlines
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import open_data_set

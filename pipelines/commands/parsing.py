@@ -19,7 +19,8 @@ from tyro.constructors import (
 )
 
 from pipelines.commands.parse_errors import one_line_errors
-from pipelines.recipes import RECIPES, headline, with_schedule
+from pipelines.recipes import RECIPES, headline
+from pipelines.recipes.schedules import with_schedule
 from pipelines.workflow.requests import UNNAMED
 from proser_core.config import Recipe
 from proser_core.config.data import Flip

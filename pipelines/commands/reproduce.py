@@ -9,7 +9,8 @@ import tyro
 
 from pipelines.commands.parsing import parse, parse_with_schedule, show_names
 from pipelines.console import console
-from pipelines.recipes import RECIPES, with_schedule
+from pipelines.recipes import RECIPES
+from pipelines.recipes.schedules import with_schedule
 from pipelines.reproduction.protocols import FIGURES, headlines
 from pipelines.reproduction.request import ReproduceRequest, Settings
 from pipelines.storage.option import DEFAULT_STORAGE

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.recipes import schedule_in_words, schedule_note
+from pipelines.recipes.schedules import schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult

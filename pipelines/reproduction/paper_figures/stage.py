@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.recipes import schedule_in_words
+from pipelines.recipes.schedules import schedule_in_words
 from pipelines.reports.figures.style import save
 from pipelines.reports.sweep_table import images_title
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities

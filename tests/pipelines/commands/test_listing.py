@@ -6,7 +6,8 @@ import pytest
 from pipeline_runs import Proser, printed
 
 from pipelines.commands.list_ import print_listing
-from pipelines.recipes import PRETRAINING, RECIPES
+from pipelines.recipes import RECIPES
+from pipelines.recipes.schedules import PRETRAINING
 from proser_core.baselines import METHODS
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.outliers.outlier_sets import OUTLIERS

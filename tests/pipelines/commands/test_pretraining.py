@@ -5,16 +5,8 @@ from dataclasses import fields, replace
 import pytest
 
 import pipelines.commands.run
-from pipelines.recipes import (
-    PRETRAINING,
-    RECIPES,
-    cifar100_cpu,
-    cifar100_cpu_finetune,
-    digits,
-    schedule_in_words,
-    schedule_note,
-    with_schedule,
-)
+from pipelines.recipes import RECIPES, cifar100_cpu, cifar100_cpu_finetune, digits
+from pipelines.recipes.schedules import PRETRAINING, schedule_in_words, schedule_note, with_schedule
 from pipelines.reproduction import reproducing
 from proser_core.config import OptimizerConfig, Recipe
 

@@ -7,7 +7,8 @@ import pytest
 from sklearn.metrics import f1_score
 from small_tasks import small_task
 
-from pipelines.recipes import cifar100_cpu, fast
+from pipelines.recipes import cifar100_cpu
+from pipelines.recipes.schedules import fast
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.tables import closed_set_scores, controls, finetunes_of_methods, fit_score, own_rule_metrics
 from proser_core.config import DataConfig, FinetuneConfig, Recipe, named_finetunes

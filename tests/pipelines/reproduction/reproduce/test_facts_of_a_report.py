@@ -8,7 +8,7 @@ from pipeline_runs import RunFolder, tiny_recipe
 from reproductions import request
 from rich.console import Console
 
-from pipelines.recipes import PRETRAINING
+from pipelines.recipes.schedules import PRETRAINING
 from pipelines.reproduction.reproducing import mean_metrics, reproduce
 from pipelines.reproduction.results import SplitResult
 from pipelines.reproduction.studies import facts, resolve
