@@ -12,7 +12,7 @@ def main(arguments: list[str]) -> int:
     request = parse_with_recipe(RunRequest, "run", arguments)
     if request.draw is None:
         return run(request, console())
-    from pipelines.workflow.run import draw  # it loads torch, ray and mlflow: not for --help
+    from pipelines.workflow.graph import draw  # it loads torch, ray and mlflow: not for --help
 
     draw(request.draw)
     say(console(), f"written: {request.draw}")

@@ -31,13 +31,13 @@ from pipelines.reproduction.studies import (
 from pipelines.tracking.runs import ParentRun, slug
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.workflow import dag as workflow_dag
-from pipelines.workflow import plan
 from pipelines.workflow.checks import for_workers
-from pipelines.workflow.disk_plan import check_disk, disk_needed
-from pipelines.workflow.evaluation_plan import seconds_of_passes
 from pipelines.workflow.offline_jobs import one_process
-from pipelines.workflow.own_networks_plan import MissingNetwork, measure_networks, missing_networks
-from pipelines.workflow.plan_table import cost_lines, plan_table
+from pipelines.workflow.plan.disk import check_disk, disk_needed
+from pipelines.workflow.plan.evaluation import seconds_of_passes
+from pipelines.workflow.plan.own_networks import MissingNetwork, measure_networks, missing_networks
+from pipelines.workflow.plan.table import cost_lines, plan_table
+from pipelines.workflow.plan.trainings import SplitPlan, measure, plan_splits
 from pipelines.workflow.session import Session, close, execute, open_run, open_session
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.stages.trial_rows import failures_of
@@ -113,7 +113,7 @@ def _train(
 
 def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], session: Session) -> None:
     """Raises ClusterError where the cluster cannot train what is missing, ConfigError where the disk cannot hold it."""
-    planned = {study.name: plan.plan_splits(study.inputs, session.store) for study in studies}
+    planned = {study.name: plan_splits(study.inputs, session.store) for study in studies}
     missing = {
         study.name: missing_networks(own_methods(request), study.inputs, planned[study.name], session.store)
         for study in studies
@@ -130,13 +130,13 @@ def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], se
 def _print_plan(
     request: ReproduceRequest,
     study: PreparedStudy,
-    plans: Sequence[plan.SplitPlan],
+    plans: Sequence[SplitPlan],
     missing: Sequence[MissingNetwork],
     session: Session,
 ) -> int:
     """Measure and print what a study costs; the bytes that it needs."""
     bf16, data = study.inputs.bf16, study.recipes[0].data
-    costs = plan.measure(plans, session.cluster, bf16)
+    costs = measure(plans, session.cluster, bf16)
     networks_plan = measure_networks(missing, request.schedule, study.recipes[0], bf16, session.cluster)
     first = {
         "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",

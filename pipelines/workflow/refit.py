@@ -8,7 +8,7 @@ import numpy as np
 
 from pipelines.workflow.checks import check_run
 from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
-from pipelines.workflow.plan import plan_splits
+from pipelines.workflow.plan.trainings import plan_splits
 from pipelines.workflow.run_stages import REPORTED, finish_run, open_run_of, run_stages
 from pipelines.workflow.session import Session, mark_run_failed, say_failures
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation

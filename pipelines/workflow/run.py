@@ -3,25 +3,21 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from pipelines.output_files import check_output, write_output
-from pipelines.workflow import dag, plan
 from pipelines.workflow.checks import CheckedRun
-from pipelines.workflow.disk_plan import check_disk, disk_needed
-from pipelines.workflow.evaluation_plan import seconds_of_passes
-from pipelines.workflow.photo_plan import PhotoPlan, plan_photos
-from pipelines.workflow.plan_table import cost_lines, plan_table
+from pipelines.workflow.plan.disk import check_disk, disk_needed
+from pipelines.workflow.plan.evaluation import seconds_of_passes
+from pipelines.workflow.plan.photos import PhotoPlan, plan_photos
+from pipelines.workflow.plan.table import cost_lines, plan_table
+from pipelines.workflow.plan.trainings import Costs, SplitPlan, measure, plan_splits
 from pipelines.workflow.refit import choose_and_refit, planned_inputs
 from pipelines.workflow.requests import RunRequest
-from pipelines.workflow.run_stages import REGISTERED, finish_run, open_run_of
-from pipelines.workflow.session import Session, announce, driver_of, open_session
+from pipelines.workflow.run_stages import finish_run, open_run_of
+from pipelines.workflow.session import Session, announce, open_session
 from pipelines.workflow.training import TrainingInputs
 from proser_core.data.data_sets import open_data_set
-from proser_core.errors import ConfigError
 from proser_core.jobs.evaluation_probe import measure_evaluation
 from proser_core.titles import counted
 
@@ -59,7 +55,7 @@ def _print_both_plans(planned: Mapping[str, TrainingInputs], session: Session) -
 class Planned:
     """What plans cost together: each training as it was measured, the images that are embedded, and bytes of disk."""
 
-    costs: plan.Costs = field(default_factory=dict)
+    costs: Costs = field(default_factory=dict)
     embedded: int = 0
     disk: int = 0
 
@@ -67,8 +63,8 @@ class Planned:
 def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan, before: Planned) -> Planned:
     """This plan after the one `before`, and what both cost. Raises ClusterError where the cluster cannot train what is
     missing, ConfigError where the disk cannot hold it."""
-    plans = [replace(each, embedded_before=before.embedded) for each in plan.plan_splits(inputs, session.store)]
-    costs = plan.measure(plans, session.cluster, inputs.bf16, before.costs)
+    plans = [replace(each, embedded_before=before.embedded) for each in plan_splits(inputs, session.store)]
+    costs = measure(plans, session.cluster, inputs.bf16, before.costs)
     disk = before.disk + disk_needed(plans, costs) + photos.disk
     check_disk(disk, session.store)
     spaces = ", ".join(f"{name} ({counted(len(points), 'point')})" for name, points in inputs.spaces.items())
@@ -85,28 +81,7 @@ def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: Ph
     return Planned(costs, before.embedded + sum(each.needs_embeddings for each in plans), disk)
 
 
-def _evaluation_seconds(split: plan.SplitPlan, costs: plan.Costs) -> float:
+def _evaluation_seconds(split: SplitPlan, costs: Costs) -> float:
     """Of comparing the networks, and of the passes of each over the images where trainings leave too little for it."""
     networks = 4 if split.recipe.space else 3  # pretrained, control, the selected point, and the recipe's own
     return measure_evaluation(split.recipe, split.images) + seconds_of_passes(split, costs, networks)
-
-
-def draw(path: Path) -> None:
-    """Write the graph of the stages: .dot as text, .svg, .png or .pdf through Graphviz. Raises ConfigError for another
-    ending, a path that cannot be written, or where Graphviz is not installed."""
-    import graphviz  # only drawing needs it
-
-    check_output(path, "--draw", (".dot", ".svg", ".png", ".pdf"))
-    graph: Any = driver_of(dag).visualize_execution(
-        [REGISTERED], inputs={}, bypass_validation=True, hide_inputs=True, show_legend=False
-    )
-    if path.suffix == ".dot":
-        write_output(path, graph.source.encode())
-        return
-    try:
-        write_output(path, graph.pipe(format=path.suffix.removeprefix(".")))
-    except graphviz.ExecutableNotFound as error:
-        raise ConfigError(
-            f"drawing {path} needs Graphviz's program `dot`, which is not installed; "
-            "install graphviz, or give a .dot file"
-        ) from error

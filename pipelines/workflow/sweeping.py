@@ -11,10 +11,11 @@ from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
 from pipelines.tracking.server import connect
-from pipelines.workflow import dag, plan
-from pipelines.workflow.disk_plan import check_disk, disk_needed
-from pipelines.workflow.photo_plan import plan_photos
-from pipelines.workflow.plan_table import cost_lines, plan_table
+from pipelines.workflow import dag
+from pipelines.workflow.plan.disk import check_disk, disk_needed
+from pipelines.workflow.plan.photos import plan_photos
+from pipelines.workflow.plan.table import cost_lines, plan_table
+from pipelines.workflow.plan.trainings import SplitPlan, has_begun, measure, plan_splits
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
 from pipelines.workflow.stages.report import promotion_note
@@ -93,10 +94,10 @@ def _inputs(request: SweepRequest, data_dir: DataRoot) -> TrainingInputs:
     )
 
 
-def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> list[plan.SplitPlan]:
+def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> list[SplitPlan]:
     """What is done of each class split. Raises ConfigError where there is nothing to resume."""
-    plans = plan.plan_splits(inputs, session.store)
-    if request.resume and not plan.has_begun(plans, session.store):
+    plans = plan_splits(inputs, session.store)
+    if request.resume and not has_begun(plans, session.store):
         raise ConfigError(
             f"--resume found nothing of this sweep in {storage_name(session.store)}, at most its pretraining; give the "
             "storage and the options with which it began, or omit --resume: what is finished there is used"
@@ -104,9 +105,9 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
     return plans
 
 
-def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[plan.SplitPlan], session: Session) -> Table:
+def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[SplitPlan], session: Session) -> Table:
     """The plan, once it is known that there is room for it."""
-    costs = plan.measure(plans, session.cluster, inputs.bf16)
+    costs = measure(plans, session.cluster, inputs.bf16)
     photos = plan_photos([inputs], session.store)
     check_disk(disk_needed(plans, costs) + photos.disk, session.store)
     lines = cost_lines(plans, costs)

@@ -11,10 +11,10 @@ from pipeline_runs import tiny_recipe
 from stored_sets import write_folder
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.workflow.evaluation_plan import seconds_of_passes
-from pipelines.workflow.own_networks_plan import MissingNetwork, OwnNetworksPlan
-from pipelines.workflow.plan import Cost, SplitPlan, bytes_of_crops, measure, plan_splits, seconds_left
-from pipelines.workflow.plan_table import cost_lines
+from pipelines.workflow.plan.evaluation import seconds_of_passes
+from pipelines.workflow.plan.own_networks import MissingNetwork, OwnNetworksPlan
+from pipelines.workflow.plan.table import cost_lines
+from pipelines.workflow.plan.trainings import Cost, SplitPlan, bytes_of_crops, measure, plan_splits, seconds_left
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import CalibrationConfig, ClusterConfig
 from proser_core.data.augmentation.crop_tables import padded_versions

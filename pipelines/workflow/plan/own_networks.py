@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.mirror import sync
-from pipelines.workflow.plan import SplitPlan, side_by_side
+from pipelines.workflow.plan.trainings import SplitPlan, side_by_side
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe, to_json
 from proser_core.config.own_networks import ScheduleName

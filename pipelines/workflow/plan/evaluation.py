@@ -1,6 +1,6 @@
 """What an evaluation takes where the logits that trainings leave are not all that it needs."""
 
-from pipelines.workflow.plan import Costs, SplitPlan
+from pipelines.workflow.plan.trainings import Costs, SplitPlan
 from proser_core.recognition.embedding_table import INDEX_SIZE
 
 

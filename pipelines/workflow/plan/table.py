@@ -6,7 +6,7 @@ from types import MappingProxyType
 from rich.table import Table
 
 from pipelines.console import TitledTable
-from pipelines.workflow.plan import TRAININGS, Cost, Costs, SplitPlan, seconds_left
+from pipelines.workflow.plan.trainings import TRAININGS, Cost, Costs, SplitPlan, seconds_left
 from proser_core.config import Recipe
 from proser_core.titles import counted, duration
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from pipeline_runs import ignore
 
-from pipelines.workflow.disk_plan import check_disk, disk_needed
-from pipelines.workflow.plan import Cost, SplitPlan
+from pipelines.workflow.plan.disk import check_disk, disk_needed
+from pipelines.workflow.plan.trainings import Cost, SplitPlan
 from pipelines.workflow.training import TrainedSplit, finetunes_of
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 
 from pipelines.storage.mirror import folder_setting
-from pipelines.workflow.plan import Costs, SplitPlan
+from pipelines.workflow.plan.trainings import Costs, SplitPlan
 from proser_core.errors import ConfigError
 from proser_core.store.store import Store
 
