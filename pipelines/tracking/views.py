@@ -8,13 +8,14 @@ does without a view, and a server that refuses it costs the view alone.
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from pipelines.console import warn
-from pipelines.tracking.server import is_outage
+from pipelines.tracking.server import get_or_none, is_outage
 from proser_core.data.splits.class_split import Setting, where
 from proser_core.errors import first_line
 from proser_core.jobs.spec import SELECTION_METRIC
@@ -64,16 +65,15 @@ def save_sweep_view(
     created = _time(tags[key]) if key in tags else now
     state = json.dumps(view_state(parent_run_id, fields, settings))
     view = {"name": name, "createdAt": created, "updatedAt": now, "state": state}
+    others = (tag for tag in tags if tag.startswith(TAG + OWN) and tag != key)
     try:
         client.set_experiment_tag(experiment_id, key, json.dumps(view))
+        for tag in sorted(others, key=lambda tag: -_time(tags[tag]))[MAX_VIEWS - 1 :]:
+            get_or_none(partial(client.delete_experiment_tag, experiment_id, tag))  # another sweep may have come first
     except MlflowException as error:
         if is_outage(error):
             raise
         warn(f"the view of this sweep is not saved ({first_line(error)}); the MLflow UI shows all runs instead")
-        return
-    others = (tag for tag in tags if tag.startswith(TAG + OWN) and tag != key)
-    for tag in sorted(others, key=lambda tag: -_time(tags[tag]))[MAX_VIEWS - 1 :]:
-        client.delete_experiment_tag(experiment_id, tag)
 
 
 def _time(view: str, name: str = "createdAt") -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from mlflow import MlflowClient
 from mlflow.entities import Run
 from sweep_tables import SETTINGS, trial
 
@@ -164,6 +165,25 @@ def test_views_of_old_sweeps_make_room_and_those_of_users_stay(tmp_path: Path, m
     tags = other.client.get_experiment(other.experiment_id).tags
     kept = {tag.removeprefix(TAG) for tag in tags if tag.startswith(TAG)}
     assert kept == {"a-users-own", *(f"{OWN}run{number}" for number in range(3, MAX_VIEWS + 3))}
+
+
+def test_an_old_view_that_another_sweep_has_just_deleted_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    run = ParentRun.open("other", "another key", {})
+    for number in range(MAX_VIEWS):
+        run.client.set_experiment_tag(run.experiment_id, f"{TAG}{OWN}run{number}", json.dumps({"createdAt": number}))
+
+    class Overtaken(MlflowClient):
+        def delete_experiment_tag(self, *arguments: str) -> None:
+            run.client.delete_experiment_tag(*arguments)
+            super().delete_experiment_tag(*arguments)
+
+    save_sweep_view(Overtaken(), run.experiment_id, "new", "sweep", ["C"], SETTINGS)
+    tags = run.client.get_experiment(run.experiment_id).tags
+    assert {f"{TAG}{OWN}run0", f"{TAG}{OWN}new"} & tags.keys() == {f"{TAG}{OWN}new"}
+    assert capsys.readouterr().err == ""
 
 
 def test_a_view_that_the_server_refuses_costs_nothing_but_the_view(
