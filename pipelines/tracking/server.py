@@ -43,8 +43,16 @@ SETTINGS = {
     "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "true",
 }
 RESUME_ADVICE = "all that was trained is in the storage: start the server, then the same command again logs the rest"
-OUTAGE_CODES = ("INTERNAL_ERROR", "TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "IO_ERROR")
+OUTAGE_CODES = (
+    "INTERNAL_ERROR",
+    "TEMPORARILY_UNAVAILABLE",
+    "DEADLINE_EXCEEDED",
+    "REQUEST_LIMIT_EXCEEDED",
+    "RESOURCE_EXHAUSTED",
+    "IO_ERROR",
+)
 """MLflow's error codes for a server, a database or a file store that does not answer now."""
+PASSING = (408, 425, 429)  # of the HTTP statuses of a refusal, those that ask to try again later
 MISSING_CODES = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 """MLflow's error codes for a name that it does not have, and for an alias or a name that cannot be one."""
 
@@ -121,7 +129,15 @@ def is_outage(error: Exception) -> bool:
         return error.error_code in OUTAGE_CODES
     if isinstance(error, OSError) and error.errno in DISK_FULL:  # the folder of the artefacts
         return True
-    return isinstance(error, ConnectionError | TimeoutError) or type(error).__module__.startswith("requests.")
+    if _is_of_requests(error):
+        status = getattr(getattr(error, "response", None), "status_code", 0)
+        return status in PASSING or not 400 <= status < 500
+    return isinstance(error, ConnectionError | TimeoutError)
+
+
+def _is_of_requests(error: Exception) -> bool:
+    """Whether it is an error of the HTTP library, which MLflow passes on where it uploads or downloads a file."""
+    return type(error).__module__.startswith("requests.")
 
 
 def get_or_none(request: Callable[[], Found]) -> Found | None:
@@ -154,7 +170,7 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
         yield
     except Exception as error:
         mlflow = sys.modules.get("mlflow.exceptions")  # not imported here: `--help` and refusals do without it
-        if mlflow is None or not isinstance(error, mlflow.MlflowException):
+        if mlflow is None or not (isinstance(error, mlflow.MlflowException) or _is_of_requests(error)):
             raise
         what = "stopped answering" if is_outage(error) else "refused a request"
         raise TrackingError(f"the tracking server {shown_uri()} {what} ({first_line(error)}); {kept}") from error

@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
+from mlflow.exceptions import MlflowException, RestException
+from mlflow.store.artifact.http_artifact_repo import HttpArtifactRepository
 from pipeline_runs import finished_row
 
 from pipelines.tracking import deferred
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE, DeferredTracking
 from pipelines.tracking.registry import register
 from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import is_outage, tracking_errors
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from pipelines.tracking.versions import find
-from proser_core.errors import StorageError
+from proser_core.errors import StorageError, TrackingError
 from proser_core.store.store import write_manifest
 
 TRIALS = ("one", "two")
@@ -193,6 +195,33 @@ ANSWERS: dict[str, tuple[int, str] | None] = {
 
 
 @contextmanager
+def server_answering(answer: tuple[int, str] | None) -> Iterator[str]:
+    """Address of an HTTP server that answers every request with this status and text, or not at all."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if answer is None:
+                return
+            self.send_response(answer[0])
+            self.end_headers()
+            self.wfile.write(answer[1].encode())
+
+        def do_PUT(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+@contextmanager
 def no_run() -> Iterator[str]:
     pytest.fail("a version is made of an artefact that the registry may have")
     yield
@@ -215,21 +244,29 @@ def test_a_server_that_does_not_say_is_never_taken_for_one_that_says_no(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if (found := ANSWERS[answer]) is None:
-                return
-            self.send_response(found[0])
-            self.end_headers()
-            self.wfile.write(found[1].encode())
+    with server_answering(ANSWERS[answer]) as address, pytest.raises(MlflowException):
+        ASKED[asked](MlflowClient(address), tmp_path)
 
-        def log_message(self, *_: object) -> None:
-            pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            with pytest.raises(MlflowException):
-                ASKED[asked](MlflowClient(f"http://127.0.0.1:{server.server_port}"), tmp_path)
-        finally:
-            server.shutdown()
+FOLDER = "/api/2.0/mlflow-artifacts/artifacts/1"
+UPLOADS = {401: False, 403: False, 413: False, 408: True, 425: True, 429: True, 503: True}
+
+
+@pytest.mark.parametrize("status", UPLOADS)
+def test_an_upload_that_is_refused_for_good_is_no_outage_and_both_are_one_clear_error(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    what = "stopped answering" if UPLOADS[status] else "refused a request"
+    (tmp_path / "results.md").write_text("# What was found\n")
+    with (
+        server_answering((status, "<html>no</html>")) as address,
+        pytest.raises(TrackingError, match=what) as said,
+        tracking_errors(),
+    ):
+        HttpArtifactRepository(f"{address}{FOLDER}").log_artifact(str(tmp_path / "results.md"))
+    assert is_outage(said.value.__cause__) == UPLOADS[status]
+
+
+def test_a_server_that_is_asked_too_often_is_away() -> None:
+    assert is_outage(RestException({"error_code": "RESOURCE_EXHAUSTED"}))
