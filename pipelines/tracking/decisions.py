@@ -2,12 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from pipelines.tracking.runs import LONGEST_TAG, NOTE, fitting, run_of_its_own
 from pipelines.tracking.server import all_pages, experiment_id, tracking_uri
@@ -141,13 +142,14 @@ def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> li
     """The versions that had the alias on the way to version `now`, oldest first, some of them perhaps deleted since;
     all of them where no version has it now, as after its deletion.
 
-    Decisions are replayed in the order of time: a promotion adds a version, a rollback goes back to one. Moves of the
-    alias that `proser` did not make are unknown.
+    Decisions are replayed in the order of their links: a promotion adds a version, a rollback goes back to one. Moves
+    of the alias that `proser` did not make are unknown.
     """
     query = f"{_of(model, alias)} and attributes.status = 'FINISHED'"
     query += "".join(f" and tags.`{KIND}` != '{kind}'" for kind in (REFUSED, OVERTAKEN))
+    runs = all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"])
     held: list[str] = []
-    for run in all_pages(client.search_runs, [experiment_id(client)], query, order_by=["start_time ASC"]):
+    for run in _linked(runs, now):
         version, before = run.data.tags[VERSION], run.data.tags[BEFORE]
         held = _way_to(before, held)
         if run.data.tags[KIND] == ROLLED_BACK:
@@ -155,6 +157,20 @@ def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> li
         else:
             held.append(version)
     return _way_to(now, held)[:-1] if now else held
+
+
+def _linked(runs: Sequence[Run], now: str) -> list[Run]:
+    """Those of the decisions, given by their time, that led to version `now`, oldest first. Each begins where the one
+    before it ended. Times are of machines whose clocks may differ: the latest counts only of several that fit, and
+    before an alias that no version had."""
+    left, linked = list(runs), []
+    while fits := [run for run in left if not now or run.data.tags[VERSION] == now]:
+        linked.append(fits[-1])
+        left.remove(fits[-1])
+        now = linked[-1].data.tags[BEFORE]
+        if not now:
+            left = [run for run in left if run.info.start_time <= linked[-1].info.start_time]
+    return linked[::-1]
 
 
 def _of(model: str, alias: str) -> str:

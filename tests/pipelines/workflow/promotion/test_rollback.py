@@ -1,8 +1,10 @@
 """Rollback on a real registry: the champion before, however often it changed."""
 
+from itertools import count
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 from registered_models import NO_DECISION, Registry, promoted, rolled_back
 from rich.console import Console
 
@@ -24,6 +26,28 @@ def test_a_version_that_was_promoted_twice_is_passed_twice_on_the_way_back(three
         rolled_back(three)
     promoted(three, version="2")
     assert rolled_back(three) == "1"
+
+
+def test_decisions_from_machines_whose_clocks_differ_are_in_the_order_of_their_links(
+    three: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_run, times = MlflowClient.create_run, count(1000, -1)
+    monkeypatch.setattr(
+        MlflowClient, "create_run", lambda *given, **more: create_run(*given, **more, start_time=next(times))
+    )
+    for version in ("2", "3"):
+        promoted(three, version=version, force=True)
+    assert [rolled_back(three) for _ in range(2)] == ["2", "1"]
+    with pytest.raises(TrackingError, match=f"{NO_DECISION}1"):
+        rolled_back(three)
+
+
+def test_what_came_after_the_first_holder_of_an_alias_does_not_lead_to_it(three: Registry) -> None:
+    for version in ("3", "2"):
+        promoted(three, version=version, alias="prod", force=True)
+    three.client.set_registered_model_alias(three.name, "prod", "3")
+    with pytest.raises(TrackingError, match=r"no decision records which version of .* was prod before 3"):
+        rollback(three.name, "prod", Console())
 
 
 def test_a_rollback_passes_over_versions_that_were_deleted(three: Registry) -> None:
