@@ -12,6 +12,16 @@ from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import tracking_uri
 
 
+class _LastingMonitor(SystemMetricsMonitor):
+    """MLflow's own loop ends for good at the first request that fails, and where the run is not running."""
+
+    def monitor(self) -> None:
+        """Begin the loop again until the monitor is finished."""
+        while not self._shutdown_event.is_set():
+            super().monitor()
+            self._shutdown_event.wait(self.sampling_interval)
+
+
 class Monitor:
     """Logs them every ten seconds, of the machine that it is made on, from now on until it is finished; under the
     name of the machine, if one is given. They are of use while a server answers: what is not logged then is not logged
@@ -19,7 +29,7 @@ class Monitor:
 
     def __init__(self, run_id: str, uri: str, machine: str | None = None) -> None:
         logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)  # the command reports an outage itself
-        self._monitor = SystemMetricsMonitor(run_id, resume_logging=True, node_id=machine, tracking_uri=uri)
+        self._monitor = _LastingMonitor(run_id, resume_logging=True, node_id=machine, tracking_uri=uri)
         self._monitor.start()
 
     def finish(self) -> None:

@@ -4,6 +4,7 @@ stays as it is."""
 import io
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 from mlflow.entities import Run
 from pipeline_runs import finished_row, tiny_recipe
 from rich.console import Console
@@ -272,6 +274,29 @@ def test_the_machines_load_is_logged_while_a_run_is_running_also_once_a_finished
                 break
             time.sleep(0.1)
     assert {"system/cpu_utilization_percentage", "system/system_memory_usage_percentage"} <= logged()
+
+
+def test_the_machines_load_is_logged_again_after_a_request_that_failed(
+    parent: ParentRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    get_run, failed = MlflowClient.get_run, threading.Event()
+
+    def away_once(client: MlflowClient, run_id: str) -> Run:
+        if threading.current_thread().name == "SystemMetricsMonitor" and not failed.is_set():
+            failed.set()
+            raise ConnectionError
+        return get_run(client, run_id)
+
+    monkeypatch.setattr(MlflowClient, "get_run", away_once)
+    with system_metrics(parent):
+        for _ in range(100):
+            if any(name.startswith("system/") for name in get_run(parent.client, parent.run_id).data.metrics):
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail("nothing was logged after the failure")
+    assert failed.is_set()
 
 
 def test_the_printed_address_opens_the_view_and_has_no_password(
