@@ -16,7 +16,7 @@ from mlflow.entities import DatasetInput, Run, RunTag
 from pipelines.output_files import RESULTS
 from pipelines.tracking import server, views
 from pipelines.tracking.origins import create_run
-from pipelines.tracking.trial_runs import STATUSES, ChildRun, batches, metric_list, missing, param_list
+from pipelines.tracking.trial_runs import STATUSES, ChildRun, batches, metric_list, missing, param_list, replacing
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import Setting
 from proser_core.store.store import MANIFEST, Artefact
@@ -194,13 +194,13 @@ class ParentRun:
     ) -> None:
         """Log those of the metrics that are KEPT, tags, the report's files, and its results.md as the run's
         description, once. A run that has finished stays so, whatever interrupts this."""
-        logged = self.client.get_run(self.run_id).data
-        if logged.tags.get(REPORTED) == report.digest:
+        logged = self.client.get_run(self.run_id)
+        if logged.data.tags.get(REPORTED) == report.digest:
             return
         kept = {name: value for name, value in (metrics or {}).items() if KEPT.fullmatch(name)}
         note = fitting((report.path / RESULTS).read_text(encoding="utf-8"), LONGEST_TAG, RESULTS)
         described = [RunTag(name, value) for name, value in {**(tags or {}), NOTE: note}.items()]
-        for batch in batches([metric_list(missing(kept, logged.metrics))], always=True):
+        for batch in batches([replacing(missing(kept, logged.data.metrics), logged)], always=True):
             self.client.log_batch(self.run_id, metrics=batch, tags=described)
         for path in sorted(report.path.iterdir()):
             if path.is_dir():

@@ -56,8 +56,8 @@ class ChildRun:
         """Log what is not logged yet; a run that was cut off goes on.
 
         Numeric fields and final metrics stand at step 0: the UI draws bars of what has no later step. Their time is the
-        start of the run, by which MLflow knows them again where they are linked to a model; that of a metric in the
-        place of another value, as where a stopped trial went on, is now: of equal times MLflow shows the larger value.
+        start of the run, by which MLflow knows them again where they are linked to a model; a metric in the place of
+        another value, as where a stopped trial went on, is later.
         All of it goes in one request where it fits: a sweep may have thousands of trials, and each request is a few
         transactions.
         """
@@ -67,7 +67,9 @@ class ChildRun:
         final = missing(metrics or {}, self._logged)
         first = {name: value for name, value in final.items() if name not in self._logged}
         later = {name: value for name, value in final.items() if name in self._logged}
-        groups = [*map(metric_list, fresh), metric_list(first, time_ms=self._started), metric_list(later)]
+        groups = [*map(metric_list, fresh), metric_list(first, time_ms=self._started)]
+        if later:
+            groups.append(replacing(later, self._client.get_run(self.run_id)))
         words = []
         if not self._is_described:
             groups.insert(0, metric_list(views.point_metrics(params), time_ms=self._started))
@@ -119,6 +121,13 @@ def metric_list(values: Mapping[str, float], prefix: str = "", time_ms: int = 0)
     """Values of an epoch, or of none: these are at step 0. Their time is now, if none is given."""
     step, when = int(values.get("epoch", 0)), time_ms or int(time.time() * 1000)
     return [Metric(f"{prefix}{name}", float(value), when, step) for name, value in values.items()]
+
+
+def replacing(values: Mapping[str, float], run: Run) -> list[Metric]:
+    """Values at step 0, later than those that the run has, whose machine's clock may be ahead: of equal steps MLflow
+    shows the latest, and of equal times the largest."""
+    times = [metric.timestamp + 1 for metric in run.data.to_proto().metrics if metric.key in values]
+    return metric_list(values, time_ms=max([int(time.time() * 1000), *times]))
 
 
 def missing(metrics: Mapping[str, float], logged: Mapping[str, float]) -> dict[str, float]:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from pipeline_runs import finished_row, tiny_recipe
 from rich.console import Console
 
 import pipelines
+from pipelines.tracking import trial_runs
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import NOTE, PARENT_TAG, TRIAL_KEY, ParentRun, run_of_its_own
@@ -219,6 +221,19 @@ def test_a_trial_that_was_stopped_and_went_on_shows_its_final_metrics(parent: Pa
         parent = reopened() if is_reopened else parent
     shown = child(parent, "one").data.metrics
     assert (shown["dev/macro_f1"], shown["dev/auroc"]) == scores["finished"]
+
+
+def test_what_is_logged_again_by_a_machine_whose_clock_is_behind_is_shown(
+    parent: ParentRun, report: Artefact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged = {**finished_row("one"), "status": "stopped", "reason": "", "metrics": {"dev/auroc": 0.7}}
+    parent.track_trial(logged, EPOCHS)
+    parent.report(report, {"dev/auroc": 0.7})
+    monkeypatch.setattr(trial_runs.time, "time", lambda: 1.0)
+    again = reopened()
+    again.track_trial({**finished_row("one"), "metrics": {"dev/auroc": 0.6}}, EPOCHS)
+    again.report(replace(report, digest="another"), {"dev/auroc": 0.6})
+    assert [run.data.metrics["dev/auroc"] for run in runs_of(parent).values()] == [0.6, 0.6]
 
 
 def test_each_part_of_the_images_is_a_data_set_with_a_digest_of_its_content(parent: ParentRun, task: Artefact) -> None:
