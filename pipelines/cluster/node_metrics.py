@@ -8,6 +8,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from pipelines.cluster.cluster import Cluster
 from pipelines.progress import poll_in_background
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import tracking_uri
@@ -18,10 +19,11 @@ UNREACHABLE = (ray.exceptions.RayError, ConnectionError)
 
 
 @contextmanager
-def node_metrics(run: ParentRun) -> Iterator[None]:
+def node_metrics(run: ParentRun, cluster: Cluster) -> Iterator[None]:
     """Log them while the run is running, once a cluster is joined; only to a tracking server, which all machines
-    reach. What fails stops nothing, and is not said: the training meets a cluster that is away itself."""
-    if not (are_wanted() and tracking_uri().startswith("http")):
+    reach, and not of a cluster that grows: Ray ends no machine on which an actor lives. What fails stops nothing, and
+    is not said: the training meets a cluster that is away itself."""
+    if cluster.grows_to or not (are_wanted() and tracking_uri().startswith("http")):
         yield
         return
     monitors: dict[str, Any] = {}

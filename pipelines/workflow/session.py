@@ -166,7 +166,7 @@ def execute(
 ) -> dict[str, Any]:
     """Results of nodes of a DAG; the MLflow run ends with what happened."""
     session.tracking.track(session.run.start)
-    with mark_run_failed(session.run), system_metrics(session.run), node_metrics(session.run):
+    with mark_run_failed(session.run), system_metrics(session.run), node_metrics(session.run, session.cluster):
         given = {**vars(inputs), "session": session, "store": session.store, **more}
         results = driver_of(*modules).execute(list(targets), inputs=given)
     session.tracking.track(lambda: session.run.end("FINISHED"))

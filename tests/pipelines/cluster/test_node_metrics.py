@@ -4,10 +4,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ray_nodes import free_ports, head_node, node
 from tracking_servers import mlflow_server
+
+from pipelines.cluster.cluster import Cluster
+from pipelines.cluster.node_metrics import node_metrics
+from proser_core.config import ClusterConfig
 
 WATCH = """
 import sys, time
@@ -18,8 +23,9 @@ from pipelines.tracking.runs import ParentRun
 from proser_core.config import ClusterConfig
 
 run = ParentRun.open("watched", "key", {})
-with node_metrics(run):
-    Cluster(ClusterConfig(address=sys.argv[1]), Path(sys.argv[2])).connect()
+cluster = Cluster(ClusterConfig(address=sys.argv[1]), Path(sys.argv[2]))
+with node_metrics(run, cluster):
+    cluster.connect()
     end = time.monotonic() + 120
     found = {}
     while not found and time.monotonic() < end:
@@ -44,3 +50,14 @@ def test_a_machine_that_the_driver_is_not_on_logs_its_load_under_its_address(tmp
     assert done.returncode == 0, done.stderr
     address = head.address.rpartition(":")[0]
     assert f"system/{address}/cpu_utilization_percentage" in done.stdout, done.stderr
+
+
+def test_no_machine_of_a_cluster_that_grows_is_kept_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "true")
+    monkeypatch.setattr("pipelines.cluster.node_metrics.poll_in_background", lambda *_: pytest.fail("it is watched"))
+    growing = Cluster(ClusterConfig(address="auto"), tmp_path, grows_to=[{"CPU": 4.0}])
+    with node_metrics(SimpleNamespace(status="RUNNING"), growing):
+        pass
