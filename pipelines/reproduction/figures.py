@@ -35,7 +35,7 @@ def reproduce_figures(
     work = "proser reproduce figures"
     with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
         session.cluster.check()
-        follower = session.follow(open_run_of(recipe, inputs))
+        follower = session.follow(open_run_of(session.store, recipe, inputs))
         modules, more = [workflow_dag, dag], {"outliers": outliers, "command": command}
         results = execute(follower, inputs, modules, ["trials", "paged"], **more)
         page = results["paged"]

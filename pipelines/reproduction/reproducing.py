@@ -159,7 +159,8 @@ def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session)
     title = f"reproduce {study.name}" + (f", {family}" if family else "")
     asked = {"networks": network_names(request), "own_networks": request.schedule}
     decisive = ["reproduce", study.name, splits, methods, *([request.schedule] if asked["networks"] else [])]
-    run = open_run(title, study.recipes[0], study.inputs, decisive, split_indices=", ".join(map(str, splits)))
+    shown = {"split_indices": ", ".join(map(str, splits))}
+    run = open_run(session.store, title, study.recipes[0], study.inputs, decisive, **shown)
     follower = session.follow(run, trains=not request.import_from)
     results = execute(
         follower,

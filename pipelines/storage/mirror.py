@@ -28,6 +28,8 @@ STORE, NODE = "storage", "node"
 """Parts of a mirror: the driver's store, and the folder in which workers of the machine train."""
 USER_FILES = "files"
 """Stage of a storage with a user's own files, under names from their content."""
+IDENTITY = ".identity"
+"""File of a storage with a random name, which moves with it."""
 TRANSFERS = 8  # folders at a time
 POLL_EVERY_S = 5.0  # at least; a poll takes at most a tenth of the time
 
@@ -54,6 +56,7 @@ class Mirror(Store):
     raise StorageError where the storage does not answer any more."""
 
     objects: Objects = field(kw_only=True)
+    is_taken_over: bool = False
     _in_step: set[str] = field(default_factory=set)
     _seen: dict[str, Stamp] = field(default_factory=dict)
     _uploaded_files: dict[str, str] = field(default_factory=dict)
@@ -190,13 +193,35 @@ def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> 
         return
     objects, folder = open_objects(storage), mirror_folder(storage)
     mirror = Mirror(folder / STORE, announce=say, objects=objects)
-    with exclusive_storage(mirror.root, work), hold_lease(objects, _identity(folder), work, say):
+
+    def taken_over(text: str) -> None:
+        mirror.is_taken_over = True
+        say(text)
+
+    with exclusive_storage(mirror.root, work), hold_lease(objects, _identity(folder / "identity"), work, taken_over):
         yield mirror
 
 
-def _identity(folder: Path) -> str:
-    """A name of this mirror that no other one has."""
-    path = folder / "identity"
+def storage_identity(store: Store) -> str:
+    """A name that no other storage has, made at its first use, while this process holds it. Raises StorageError where
+    the storage does not answer."""
+    if not isinstance(store, Mirror):
+        return _identity(store.root / IDENTITY)
+    with storage_errors(store.objects):
+        found = store.objects.read(IDENTITY)
+        if found is None:
+            found = uuid.uuid4().hex.encode()
+            store.objects.write(IDENTITY, found)
+        return found.decode()
+
+
+def is_taken_over(store: Store) -> bool:
+    """Whether another command has taken over the storage, whose lock this one could not renew."""
+    return isinstance(store, Mirror) and store.is_taken_over
+
+
+def _identity(path: Path) -> str:
+    """The name in a file, made where there is none."""
     if not path.is_file():
         write_atomically(path, uuid.uuid4().hex.encode())
     return path.read_text(encoding="utf-8")

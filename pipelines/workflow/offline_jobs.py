@@ -145,7 +145,7 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
         adopted = adopt_finished(out, finished, session.store, console)
         inputs, of_space = _inputs(job, results, out, adopted, session.store)
         listed = [] if of_space else [[to_json(tuned) for tuned in inputs.finetunes]]
-        run = open_run_of(job.recipe, inputs, listed)
+        run = open_run_of(session.store, job.recipe, inputs, listed)
         return finish_run(inputs, session.follow(run, trains=False), started)
 
 

@@ -42,9 +42,9 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
         for each in _recipes(recipe, num_classes, data_dir).values():
             inputs = check_run(each, data_dir)  # what is refused is refused before the images are read
     session.cluster.check()
-    run = open_run_of(recipe, replace(inputs, spaces=spaces), ["refit"])
+    run = open_run_of(session.store, recipe, replace(inputs, spaces=spaces), ["refit"])
     session.tracking.track(run.start)
-    with mark_run_failed(run):
+    with mark_run_failed(run, session.store):
         with pointing_to_inspection(recipe.data, data_dir):
             task = OpenSetTask.load(prepare(refit, inputs.data_inputs[0], data_dir, session).path)
         _say_classes(session, task)
@@ -159,7 +159,7 @@ class _Chosen:
 def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: DataRoot, session: Session) -> _Chosen:
     """Run the proxy; `class_names` are those of all classes by number."""
     inputs = check_run(recipe, data_dir)
-    run = open_run_of(recipe, inputs)
+    run = open_run_of(session.store, recipe, inputs)
     split = draw_split(recipe.data, len(class_names))
     chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))
     session.say(

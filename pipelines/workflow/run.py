@@ -40,7 +40,7 @@ def run_checked(request: RunRequest, checked: CheckedRun, console: Console) -> i
         if request.dry_run:
             _print_plan("Plan", inputs, session, plan_photos([inputs], session.store), Planned())
             return 0
-        return finish_run(inputs, session.follow(open_run_of(recipe, inputs)), started)
+        return finish_run(inputs, session.follow(open_run_of(session.store, recipe, inputs)), started)
 
 
 def _print_both_plans(planned: Mapping[str, TrainingInputs], session: Session) -> None:

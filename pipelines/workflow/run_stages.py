@@ -14,15 +14,17 @@ from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
+from proser_core.store.store import Store
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
 
 
-def open_run_of(recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:
-    """The MLflow run of this recipe and whatever `more` decides its outcome."""
+def open_run_of(store: Store, recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:
+    """The MLflow run of this recipe in this storage, and whatever `more` decides its outcome."""
     decisive = [sha256_of(inputs.pretrained_file) if inputs.pretrained_file else "", *more]
-    return open_run(recipe.name, recipe, inputs, decisive, space=recipe.space, split_index=recipe.data.split_index)
+    shown = {"space": recipe.space, "split_index": recipe.data.split_index}
+    return open_run(store, recipe.name, recipe, inputs, decisive, **shown)
 
 
 def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pipelines.cluster.node_metrics import node_metrics
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
 from pipelines.progress import stage_bar
-from pipelines.storage.mirror import Mirror, open_storage, storage_name
+from pipelines.storage.mirror import Mirror, is_taken_over, open_storage, storage_identity, storage_name
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import shown_uri, tracking_errors
@@ -135,14 +135,18 @@ def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
         )
 
 
-def open_run(title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any) -> ParentRun:
-    """The MLflow run, new or reopened, of this recipe, these images, the points of spaces that are a user's own files,
-    which may be edited, and whatever else is `decisive`; it shows `params` too."""
+def open_run(
+    store: Store, title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any
+) -> ParentRun:
+    """The MLflow run, new or reopened, of this storage, whose lock keeps others out of it, this recipe, these images,
+    the points of spaces that are a user's own files, which may be edited, and whatever else is `decisive`; it shows
+    `params` too."""
     # names and sizes of the files: the time of change decides nothing by itself
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
     own_points = [points for name, points in inputs.spaces.items() if name.endswith(".py")]
-    run_key = digest_of(decisive_fields(recipe), [recipe.name, sizes, inputs.bf16, *decisive, *own_points], code)
+    work = [storage_identity(store), recipe.name, sizes, inputs.bf16, *decisive, *own_points]
+    run_key = digest_of(decisive_fields(recipe), work, code)
     shown = {
         "recipe": recipe.name,
         "split_family": recipe.data.split_family or ("" if recipe.data.outliers else "permuted"),
@@ -166,20 +170,24 @@ def execute(
 ) -> dict[str, Any]:
     """Results of nodes of a DAG; the MLflow run ends with what happened."""
     session.tracking.track(session.run.start)
-    with mark_run_failed(session.run), system_metrics(session.run), node_metrics(session.run, session.cluster):
-        given = {**vars(inputs), "session": session, "store": session.store, **more}
+    run, store, cluster = session.run, session.store, session.cluster
+    with mark_run_failed(run, store), system_metrics(run), node_metrics(run, cluster):
+        given = {**vars(inputs), "session": session, "store": store, **more}
         results = driver_of(*modules).execute(list(targets), inputs=given)
-    session.tracking.track(lambda: session.run.end("FINISHED"))
+    session.tracking.track(lambda: run.end("FINISHED"))
     session.tracking.settle()
     return results
 
 
 @contextmanager
-def mark_run_failed(run: ParentRun) -> Iterator[None]:
-    """End the MLflow run as killed, or as failed with the reason, where the work below raises."""
+def mark_run_failed(run: ParentRun, store: Store) -> Iterator[None]:
+    """End the MLflow run as killed, or as failed with the reason, where the work below raises; not where another
+    command has taken over the storage, and the run with it."""
     try:
         yield
     except BaseException as error:
+        if is_taken_over(store):
+            raise
         with contextlib.suppress(Exception):  # what went wrong matters more than its mark
             if isinstance(error, KeyboardInterrupt):
                 run.end("KILLED")

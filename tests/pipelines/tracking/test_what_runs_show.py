@@ -195,14 +195,26 @@ def test_trials_that_go_on_are_running_and_so_is_their_sweep_until_all_are_inter
     assert shown() == dict.fromkeys(before, ("KILLED", ""))
 
 
-def test_a_run_says_why_it_failed_until_it_goes_on(parent: ParentRun, report: Artefact) -> None:
+def test_a_run_that_another_command_has_ended_goes_on_with_the_next_trial_and_finishes_once(parent: ParentRun) -> None:
+    parent.start()
+    reopened().end("FAILED", "the storage does not answer")
+    parent.track_trial(finished_row("one"), EPOCHS)
+    run = parent.client.get_run(parent.run_id)
+    assert (run.info.status, run.data.tags[NOTE]) == ("RUNNING", "")
+    other = reopened()
+    parent.end("FINISHED")
+    other.end("KILLED")
+    assert parent.client.get_run(parent.run_id).info.status == "FINISHED"
+
+
+def test_a_run_says_why_it_failed_until_it_goes_on(parent: ParentRun, report: Artefact, tmp_path: Path) -> None:
     def shown() -> tuple[str, str]:
         run = parent.client.get_run(parent.run_id)
         return run.info.status, run.data.tags[NOTE]
 
     parent.results(report, evaluation("one"))
     described = shown()
-    with pytest.raises(ValueError, match="no room"), mark_run_failed(parent):
+    with pytest.raises(ValueError, match="no room"), mark_run_failed(parent, Store(tmp_path / "storage")):
         raise ValueError("no room at s3://me:pass@host\nmore")
     assert shown() == ("FAILED", "no room at s3://host")
     again = reopened()

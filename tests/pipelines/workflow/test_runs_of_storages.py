@@ -1,0 +1,65 @@
+"""A run in MLflow is of one storage, whoever shares the tracking server, and moves with it."""
+
+import json
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pipeline_runs import tiny_recipe
+from storages import Machines
+
+import pipelines.storage.lease
+from pipelines.storage.lease import LOCK
+from pipelines.storage.mirror import IDENTITY, open_storage
+from pipelines.tracking.runs import ParentRun
+from pipelines.workflow.session import mark_run_failed, open_run
+from pipelines.workflow.stale_artefacts import is_storage
+from proser_core.store.store import Store
+
+
+@pytest.fixture(autouse=True)
+def tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    monkeypatch.setattr(pipelines.storage.lease, "SETTLE_S", 0.05)
+
+
+def opened(store: Store) -> ParentRun:
+    return open_run(store, "digits", tiny_recipe(), SimpleNamespace(data_inputs=[], spaces={}, bf16=False), [])
+
+
+def test_two_storages_have_two_runs_and_one_that_moved_keeps_its_own(tmp_path: Path) -> None:
+    mine, other = (opened(Store(tmp_path / name)).run_id for name in ("mine", "others"))
+    assert mine != other
+    os.rename(tmp_path / "mine", tmp_path / "moved")
+    assert opened(Store(tmp_path / "moved")).run_id == mine
+    assert is_storage(tmp_path / "moved"), "`proser clean` knows what is in it"
+
+
+def test_all_machines_find_the_run_of_a_storage_behind_a_uri(machines: Machines, tmp_path: Path) -> None:
+    first, second = (opened(machines.mirror(name)).run_id for name in ("first", "second"))
+    assert first == second
+    assert machines.objects.read(IDENTITY)
+    assert opened(Store(tmp_path / "folder")).run_id != first
+
+
+def test_a_command_that_has_lost_the_storage_leaves_the_run_to_the_one_that_has_it(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipelines.storage.lease, "HEARTBEAT_S", 0.05)
+    machines.on("first")
+    said: list[str] = []
+    runs: list[ParentRun] = []
+
+    def work(store: Store) -> None:
+        runs.append(opened(store))
+        with mark_run_failed(runs[0], store):
+            while not said:  # a heartbeat may come in between and overwrite it
+                machines.objects.write(LOCK, json.dumps({"token": "x", "mirror": "other"}).encode())
+                time.sleep(0.1)
+            time.sleep(30)
+
+    with pytest.raises(KeyboardInterrupt), open_storage(machines.uri, "proser run digits", said.append) as store:
+        work(store)
+    assert runs[0].client.get_run(runs[0].run_id).info.status == "RUNNING"
