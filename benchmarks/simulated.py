@@ -14,8 +14,8 @@ import numpy as np
 from proser_core.data.image_sets import ImageSource
 from proser_core.learning import training
 from proser_core.recognition import logits
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.tables import LogitTable
 
 EPOCH_SECONDS = 0.05
 _NOISE = np.random.default_rng()

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from proser_core.recognition.calibration import Calibration, calibrate
     from proser_core.recognition.embedding_table import compute_embedding_table
     from proser_core.recognition.evaluation import EvaluationReport, evaluate
+    from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable
     from proser_core.recognition.logits import compute_logits
     from proser_core.recognition.metrics import auroc, open_set_macro_f1
     from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
     from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction
     from proser_core.recognition.scoring import OpenSetScores, score
-    from proser_core.recognition.tables import EmbeddingTable, LogitTable
 
 __all__ = [
     "FURTHER_SCORES",

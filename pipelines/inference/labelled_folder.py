@@ -10,8 +10,8 @@ from pipelines.inference.predictions import decoded_parts
 from proser_core.data.readers.image_files import Failure, check_paths, count_images, pieces
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt
+from proser_core.recognition.logit_tables import LogitTable, joined, select
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.tables import LogitTable, joined, select
 from proser_core.titles import counted
 
 

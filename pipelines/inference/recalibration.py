@@ -14,8 +14,8 @@ from pipelines.tracking.versions import CALIBRATED_FROM
 from proser_core.digests import sha256_of
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.classifier_files import CARD
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.tables import LogitTable
 
 
 def recalibrated(classifier: OpenSetClassifier, logits: LogitTable, target_rate: float) -> OpenSetClassifier:

@@ -8,9 +8,9 @@ from pipelines.inference.folder_metrics import folder_metrics
 from pipelines.inference.labelled_folder import FolderLogits
 from proser_core.errors import CalibrationError
 from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.logit_tables import select
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import candidates, fitted
-from proser_core.recognition.tables import select
 
 COMPARED = ("auroc", "macro_f1", "oscr", "fpr95")
 

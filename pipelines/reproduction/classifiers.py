@@ -5,7 +5,7 @@ from dataclasses import replace
 from pipelines.reproduction.trained_networks import TrainedNetwork
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import Method
-from proser_core.baselines.tables import fit_score
+from proser_core.baselines.controls import fit_score
 from proser_core.config import to_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask
@@ -14,8 +14,8 @@ from proser_core.generative.own_network import TaskShape
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import LOGITS, WEIGHTS
 from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.tables import load_logits
 from proser_core.recognition.trained_classifier import OwnArchitecture
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.reproduction.trained_networks import TrainedNetwork, network_of
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import fit_score, own_rule_metrics
+from proser_core.baselines.controls import fit_score, own_rule_metrics
 from proser_core.config.calibration import AUTO
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask

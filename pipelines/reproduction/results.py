@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pipelines.reports.sweep_table import mean, std
 from pipelines.reproduction.protocols import Column
 from pipelines.reproduction.published import Quoted, quoted
-from proser_core.baselines.tables import OWN_RULE
+from proser_core.baselines.controls import OWN_RULE
 from proser_core.titles import CONTROL, MAX_LOGIT, PROSER, best_of, duration, scored
 
 PLACEHOLDERS = (PROSER, f"{PROSER}, released form", "Dummy", "Mixup")

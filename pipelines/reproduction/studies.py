@@ -15,8 +15,8 @@ from pipelines.workflow.checks import check_places, decide_features
 from pipelines.workflow.session import precision_name, say_warnings
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
+from proser_core.baselines.controls import finetunes_of_methods
 from proser_core.baselines.methods import same_network
-from proser_core.baselines.tables import finetunes_of_methods
 from proser_core.config import CalibrationConfig, FinetuneConfig, NetworkConfig, Recipe
 from proser_core.config.calibration import AUTO
 from proser_core.config.named_finetunes import STATED

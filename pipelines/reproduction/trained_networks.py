@@ -12,8 +12,8 @@ from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.network_tables import network_tables
 from proser_core.jobs.own_networks.plans import plan_network
 from proser_core.jobs.spec import LOGITS
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.score_choice import Tables
-from proser_core.recognition.tables import load_logits
 from proser_core.store.store import Artefact, Store, load_if_complete
 
 

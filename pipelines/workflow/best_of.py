@@ -17,7 +17,7 @@ from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run, trial_run
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks
-from proser_core.baselines.tables import controls
+from proser_core.baselines.controls import controls
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of

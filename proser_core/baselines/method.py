@@ -16,7 +16,7 @@ from proser_core.recognition.scores import ScoreFunction
 from proser_core.titles import MAX_LOGIT, PRETRAINED, scored
 
 if TYPE_CHECKING:
-    from proser_core.recognition.tables import LogitTable
+    from proser_core.recognition.logit_tables import LogitTable
 
 OwnRule = Callable[[ScoreFunction, "LogitTable", Mapping[str, Any]], np.ndarray]
 """From a fitted score, N images and the facts of the network to bool[N, K+1]: which classes the rule calls an image,

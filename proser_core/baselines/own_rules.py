@@ -9,7 +9,7 @@ from scipy.special import softmax
 from proser_core.recognition.scores import OpenMax, ScoreFunction
 
 if TYPE_CHECKING:
-    from proser_core.recognition.tables import LogitTable
+    from proser_core.recognition.logit_tables import LogitTable
 
 
 def half_probability(score: ScoreFunction, logits: "LogitTable", facts: Mapping[str, Any]) -> np.ndarray:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from proser_core.baselines.tables import controls
+from proser_core.baselines.controls import controls
 from proser_core.config import Recipe
 from proser_core.data.tasks import TASK_PARTS, OpenSetTask
 from proser_core.jobs.random_task import random_task
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.embedding_table import INDEX_SIZE
+from proser_core.recognition.logit_tables import TRAIN, EmbeddingTable, LogitTable
 from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import MaxLogit, own_score
-from proser_core.recognition.tables import TRAIN, EmbeddingTable, LogitTable
 
 SAMPLE = 1_000
 """Images of all parts together, at most, by which the time is measured; it grows with the number that is scored."""

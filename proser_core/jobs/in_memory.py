@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from proser_core.baselines.controls import fit_score
 from proser_core.baselines.method import Method
-from proser_core.baselines.tables import fit_score
 from proser_core.config import Recipe
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.preparation import channels_of

@@ -18,7 +18,13 @@ from proser_core.networks.heads import as_on_backbone, load_heads, make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.embedding_table import compute_embedding_table, num_embedded, task_embeddings
-from proser_core.recognition.tables import EmbeddingTable, LogitTable, load_embeddings, load_logits, save_embeddings
+from proser_core.recognition.logit_tables import (
+    EmbeddingTable,
+    LogitTable,
+    load_embeddings,
+    load_logits,
+    save_embeddings,
+)
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
 

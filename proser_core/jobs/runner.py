@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import closed_set_scores, fit_score, placeholder_scores
+from proser_core.baselines.controls import closed_set_scores, fit_score, placeholder_scores
 from proser_core.data.data_sets import listed_once
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ConfigError, ProserError, StorageError, TrainingError, first_line
@@ -36,8 +36,8 @@ from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
 from proser_core.networks.pretrained import rebased, with_features
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.tables import load_logits
 from proser_core.store.files import write_json
 from proser_core.store.lock import absent_folders, exclusive_storage
 from proser_core.store.store import Artefact, Store, check_artefact, import_artefact, load_if_complete

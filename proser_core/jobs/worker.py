@@ -27,8 +27,8 @@ from proser_core.networks.heads import as_on_backbone, load_heads, make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.processor import hardware, keep_freed_memory
+from proser_core.recognition.logit_tables import save_logits
 from proser_core.recognition.logits import task_logits
-from proser_core.recognition.tables import save_logits
 from proser_core.store.files import disk_full_errors, remove_partial_files, write_atomically
 from proser_core.store.store import MANIFEST, write_manifest
 

@@ -11,11 +11,11 @@ from proser_core.config import from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.metrics import confusion_matrix
 from proser_core.recognition.result_tables import table_lines
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import score
-from proser_core.recognition.tables import LogitTable
 from proser_core.titles import percent
 
 LISTED = 30

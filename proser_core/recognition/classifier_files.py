@@ -24,6 +24,7 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placehol
 from proser_core.networks.weights import load_weights, save_weights
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
+from proser_core.recognition.logit_tables import FittingData
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.scores import (
     FURTHER_SCORES,
@@ -33,7 +34,6 @@ from proser_core.recognition.scores import (
     ScoreFunction,
     placeholder_score,
 )
-from proser_core.recognition.tables import FittingData
 from proser_core.recognition.trained_classifier import Member, OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 from proser_core.store.files import read_json

@@ -16,8 +16,8 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.processor import ieee_convolutions
+from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, EmbeddingTable
 from proser_core.recognition.logits import check_finite, place
-from proser_core.recognition.tables import SCORED_PARTS, TRAIN, EmbeddingTable
 from proser_core.rng import keyed_generator
 
 INDEX_SIZE = 10_000

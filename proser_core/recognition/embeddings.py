@@ -12,7 +12,7 @@ from proser_core.data.tasks import Labelled
 from proser_core.learning.mixup import draw_mix, mix, pair_weights
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.processor import ieee_convolutions
-from proser_core.recognition.tables import LogitTable
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.rng import keyed_generator
 
 MIXED_AT_ONCE = 16

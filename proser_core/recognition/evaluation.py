@@ -8,10 +8,10 @@ import numpy as np
 
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.calibration import Calibration, calibrate
+from proser_core.recognition.logit_tables import SCORED_PARTS, LogitTable
 from proser_core.recognition.metrics import TestMetrics, auroc, balanced_accuracy, evaluate_settings, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import OpenSetScores, decide
-from proser_core.recognition.tables import SCORED_PARTS, LogitTable
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.networks.nets import ClassLogits
 from proser_core.processor import ieee_convolutions
-from proser_core.recognition.tables import ARRAYS, SCORED_PARTS, TRAIN, LogitTable
+from proser_core.recognition.logit_tables import ARRAYS, SCORED_PARTS, TRAIN, LogitTable
 
 
 def compute_logits(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable
 from proser_core.recognition.score_choice import Tables
-from proser_core.recognition.tables import EmbeddingTable, LogitTable
 
 
 def mean_tables(members: Sequence[Tables]) -> dict[str, LogitTable]:

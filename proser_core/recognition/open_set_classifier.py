@@ -19,10 +19,10 @@ from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.classifier_files import read_classifier, write_classifier
 from proser_core.recognition.embedding_table import compute_embedding_table
 from proser_core.recognition.evaluation import EvaluationReport
+from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import score, unknown_probabilities
-from proser_core.recognition.tables import EmbeddingTable, LogitTable
 from proser_core.recognition.trained_classifier import Member, OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 

@@ -18,9 +18,9 @@ from proser_core.recognition.evaluation import (
     report_of,
     score_parts,
 )
+from proser_core.recognition.logit_tables import TRAIN, EmbeddingTable, LogitTable
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction
 from proser_core.recognition.scoring import score
-from proser_core.recognition.tables import TRAIN, EmbeddingTable, LogitTable
 from proser_core.titles import percent
 
 Tables = Mapping[str, LogitTable]

@@ -11,10 +11,10 @@ from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.embedding_table import index_rows
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.logit_tables import EmbeddingTable, FittingData
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import ScoreChoice, Tables, choose_score
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.tables import EmbeddingTable, FittingData
 
 
 @dataclass(frozen=True)

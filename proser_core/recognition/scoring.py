@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.recognition.calibration import Calibration
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.tables import LogitTable
 
 SMALLEST_MARGIN = 4 * float(np.finfo(np.float64).eps)
 """The least by which an unknown image's last logit exceeds its best one, relative to it where that is above 1: less

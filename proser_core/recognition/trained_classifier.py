@@ -16,8 +16,8 @@ from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.embedding_table import check_embeds
 from proser_core.recognition.known_rates import KnownRates
+from proser_core.recognition.logit_tables import FittingData
 from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.tables import FittingData
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
 

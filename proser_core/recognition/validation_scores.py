@@ -10,10 +10,10 @@ import numpy as np
 from proser_core.config import digest_of
 from proser_core.data.image_sets import chunks
 from proser_core.data.tasks import OpenSetTask
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.metrics import auroc, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import accepted
-from proser_core.recognition.tables import LogitTable
 
 COMPARED = ("macro_f1", "auroc", "closed_set_accuracy")
 """Metrics by which classifiers are compared."""

@@ -17,7 +17,7 @@ from proser_core.config import to_json
 from proser_core.jobs.preparing import save_task
 from proser_core.jobs.spec import LOGITS, Job, read_epochs
 from proser_core.jobs.worker import run_job
-from proser_core.recognition.tables import load_logits
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.store import MANIFEST, load_if_complete
 from tune_spaces import expand
 

@@ -15,7 +15,7 @@ from proser_core.data.catalogue import Source
 from proser_core.data.readers.parquet import ParquetLayout
 from proser_core.networks import backbone, nets
 from proser_core.networks.classifier32 import ConvBlock
-from proser_core.recognition.tables import LogitTable
+from proser_core.recognition.logit_tables import LogitTable
 
 TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)

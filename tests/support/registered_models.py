@@ -24,10 +24,10 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import SCORES
-from proser_core.recognition.tables import SCORED_PARTS, TRAIN
 from proser_core.store.store import Artefact
 
 

@@ -15,10 +15,10 @@ from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.embedding_table import compute_embedding_table
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES
-from proser_core.recognition.tables import LogitTable
 
 CPU = torch.device("cpu")
 NORMALISATION = ((0.5, 0.4, 0.3), (0.25, 0.2, 0.3))

@@ -16,9 +16,9 @@ from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embedding_table import compute_embedding_table
 from proser_core.recognition.embeddings import head_logits, mixed_embeddings
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, ScoreFunction, own_score
 from proser_core.recognition.scoring import score
-from proser_core.recognition.tables import LogitTable
 from proser_core.titles import MAX_LOGIT, MSP, PROSER
 
 SHOWN_KNOWN, SHOWN_NOVEL, SHOWN_GENERATED = 200, 150, 300

@@ -13,12 +13,12 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from pipelines.reports.figures.style import GREY, entitle, styles_of
 from proser_core.baselines import METHODS
-from proser_core.baselines.tables import fit_score
+from proser_core.baselines.controls import fit_score
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet
+from proser_core.recognition.logit_tables import TRAIN
 from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.tables import TRAIN
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST
 from proser_core.titles import MSP, PROSER

@@ -26,7 +26,7 @@ from proser_core.jobs import spec
 from proser_core.jobs.selection import Row, has_point
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
-from proser_core.recognition.tables import load_logits
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST
 from proser_core.titles import DATA_SETS

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from proser_core import titles
-from proser_core.baselines.tables import controls, placeholder_scores
+from proser_core.baselines.controls import controls, placeholder_scores
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
@@ -16,11 +16,11 @@ from proser_core.jobs.network_tables import evaluation_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.score_choice import ScoreChoice
 from proser_core.recognition.scored_network import ScoredNetwork, score_network
 from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.scoring import score
-from proser_core.recognition.tables import LogitTable
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact, Store

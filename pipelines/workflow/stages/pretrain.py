@@ -14,7 +14,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.trials import Pretraining, plan_pretraining
-from proser_core.recognition.tables import load_logits
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.store import Artefact, load_if_complete
 
 

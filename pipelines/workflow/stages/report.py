@@ -16,7 +16,7 @@ from pipelines.reports.sweep_table import SweepTable, images_title
 from pipelines.workflow.stages.evaluate import CLASSIFIER, EVALUATION, TEST_SCORES, read_evaluation
 from pipelines.workflow.training import TrainedSplit
 from proser_core import titles
-from proser_core.baselines.tables import controls
+from proser_core.baselines.controls import controls
 from proser_core.config import CalibrationConfig, Recipe, from_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask, TaskSummary
@@ -25,9 +25,9 @@ from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import OpenSetScores
-from proser_core.recognition.tables import load_logits
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import METRICS, OWN_POINT, PROSER, percent

@@ -10,7 +10,7 @@ from proser_core.jobs import spec
 from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
 from proser_core.recognition.evaluation import evaluate
-from proser_core.recognition.tables import load_logits
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact, load_if_complete
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import nn
 
+from proser_core.baselines.controls import fit_score
 from proser_core.baselines.method import Method
-from proser_core.baselines.tables import fit_score
 from proser_core.config import Recipe, to_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.tasks import OpenSetTask

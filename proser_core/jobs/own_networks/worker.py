@@ -24,8 +24,8 @@ from proser_core.learning.step import Arithmetic
 from proser_core.learning.training import training_device
 from proser_core.networks.weights import save_weights
 from proser_core.processor import keep_freed_memory
+from proser_core.recognition.logit_tables import save_logits
 from proser_core.recognition.logits import compute_logits, task_logits
-from proser_core.recognition.tables import save_logits
 from proser_core.store.files import disk_full_errors, write_json
 
 FACTS, PICTURES = "facts.json", "pictures.npz"  # files beside weights and logits

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from proser_core import titles
+from proser_core.recognition.logit_tables import NOT_SCALED, LogitTable
 from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of
-from proser_core.recognition.tables import NOT_SCALED, LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor

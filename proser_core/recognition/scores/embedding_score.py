@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from proser_core.errors import ConfigError
+from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable
 from proser_core.recognition.scores.score_function import ScoreFunction, tensor_of
-from proser_core.recognition.tables import EmbeddingTable, LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,8 +7,8 @@ import numpy as np
 
 from proser_core import titles
 from proser_core.errors import CalibrationError
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores.embedding_score import EmbeddingScore, embeddings_of
-from proser_core.recognition.tables import LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from proser_core import titles
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of
 from proser_core.recognition.scores.score_function import tensor_of
-from proser_core.recognition.tables import LogitTable
 
 if TYPE_CHECKING:
     from torch import Tensor

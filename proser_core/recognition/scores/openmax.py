@@ -21,8 +21,8 @@ from proser_core.learning.tails import (
     revise,
     w_scores,
 )
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores.score_function import ScoreFunction
-from proser_core.recognition.tables import LogitTable
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from proser_core.recognition.tables import LogitTable, select
+from proser_core.recognition.logit_tables import LogitTable, select
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,9 +22,9 @@ from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, load_logits
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import own_score
-from proser_core.recognition.tables import SCORED_PARTS, TRAIN, load_logits
 from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 Make = Callable[..., spec.Job]

@@ -18,7 +18,7 @@ from pipelines.cluster.session import DRIVER_RESOURCE
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ClusterError
 from proser_core.jobs import spec
-from proser_core.recognition.tables import load_logits
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.store import Artefact, load_if_complete
 
 pytestmark = pytest.mark.usefixtures("last_of_ray")

@@ -19,12 +19,12 @@ from proser_core.data.readers import digits
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.recognition.embedding_table import compute_embedding_table, index_rows, task_embeddings
+from proser_core.recognition.logit_tables import FittingData, LogitTable, select
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import fitted
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, ScoreFunction
 from proser_core.recognition.scores.reconstruction import SmallestError
 from proser_core.recognition.scores.unknown_class import FinishedScore
-from proser_core.recognition.tables import FittingData, LogitTable, select
 from proser_core.recognition.trained_classifier import OwnArchitecture
 from proser_core.store.store import Artefact
 

@@ -31,7 +31,7 @@ from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
-from proser_core.recognition.tables import load_logits
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, Store, write_manifest
 

@@ -19,7 +19,7 @@ from pipelines.reproduction.published import UNKNOWN, quoted
 from pipelines.reproduction.report import NUMBERS, RECIPES, terminal_table, write_report
 from pipelines.reproduction.results import BASELINES, SplitResult, cells_of, table_column
 from proser_core.baselines import METHODS
-from proser_core.baselines.tables import OWN_RULE
+from proser_core.baselines.controls import OWN_RULE
 from proser_core.config import Recipe, from_json, to_json
 from proser_core.data.splits.class_split import draw_split, where
 from proser_core.data.splits.families import FAMILIES

@@ -13,7 +13,7 @@ from pipelines.workflow.training import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import LOGITS
-from proser_core.recognition.tables import TRAIN, load_logits, save_logits
+from proser_core.recognition.logit_tables import TRAIN, load_logits, save_logits
 from tune_spaces import SpaceInfo
 
 INFOS = {"betas": SpaceInfo()}

@@ -10,12 +10,18 @@ from small_tasks import small_task
 from pipelines.recipes import cifar100_cpu
 from pipelines.recipes.schedules import fast
 from proser_core.baselines import METHODS, Method
-from proser_core.baselines.tables import closed_set_scores, controls, finetunes_of_methods, fit_score, own_rule_metrics
+from proser_core.baselines.controls import (
+    closed_set_scores,
+    controls,
+    finetunes_of_methods,
+    fit_score,
+    own_rule_metrics,
+)
 from proser_core.config import DataConfig, FinetuneConfig, Recipe, named_finetunes
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logit_tables import TRAIN, LogitTable
 from proser_core.recognition.scores import SCORES, MaxLogit, PlaceholderGap, ScoreFunction, SmallestError
-from proser_core.recognition.tables import TRAIN, LogitTable
 
 OWN = FinetuneConfig(epochs=3, batch_size=32, lr=0.5, weight_decay=0.01)
 RECIPE = Recipe(name="some", data=DataConfig(name="cifar100"), pretrain=fast(), finetune=OWN)

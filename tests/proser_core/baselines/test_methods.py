@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 from proser_core.baselines import METHODS
-from proser_core.baselines.tables import fit_score
+from proser_core.baselines.controls import fit_score
+from proser_core.recognition.logit_tables import TRAIN, LogitTable
 from proser_core.recognition.score_choice import NOTHING
 from proser_core.recognition.scores import SCORES, ScoreFunction
-from proser_core.recognition.tables import TRAIN, LogitTable
 
 
 def normal(seed: int, count: int, num_known: int, num_dummies: int = 3, scale: float = 3.0) -> LogitTable:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proser_core.baselines.own_rules import below_threshold, half_probability
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import MaxLogit, OpenMax, SmallestError
-from proser_core.recognition.tables import LogitTable
 
 TABLE = LogitTable(
     known=np.array([[2.0, 1.0], [0.0, 3.0], [1.0, 0.0], [0.0, 1.0]], np.float32),

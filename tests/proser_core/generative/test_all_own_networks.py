@@ -26,8 +26,8 @@ from proser_core.jobs.own_networks.spec import job_of
 from proser_core.jobs.own_networks.worker import FACTS, PICTURES
 from proser_core.jobs.spec import EPOCHS, LOGITS, WEIGHTS, read_epochs
 from proser_core.networks.weights import load_weights
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.scores import MaxLogit
-from proser_core.recognition.tables import load_logits
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Store, write_manifest
 

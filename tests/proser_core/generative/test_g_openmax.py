@@ -24,9 +24,9 @@ from proser_core.generative.one_vs_rest import ONE_VS_REST
 from proser_core.generative.own_network import TaskShape
 from proser_core.generative.tail_scores import TailScores, euclidean, eucos
 from proser_core.learning import tails
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import FinishedScore, OpenMax
-from proser_core.recognition.tables import LogitTable
 
 SMALL = {"width": 16, "epochs": 2, "least_steps": 30, "dropout": 0.0}
 DRAWN = np.random.default_rng(0)

@@ -22,9 +22,9 @@ from proser_core.networks.heads import SMALLEST, STD, load_heads, make_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, rebased, with_features, with_pretrained
 from proser_core.recognition.embedding_table import compute_embedding_table, task_embeddings
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.logits import task_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.recognition.tables import load_logits
 from proser_core.store.store import Artefact, Store
 
 CPU = torch.device("cpu")

@@ -13,8 +13,8 @@ from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.recognition import embedding_table
 from proser_core.recognition.embedding_table import compute_embedding_table, index_rows, num_embedded, task_embeddings
+from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, EmbeddingTable, load_embeddings, save_embeddings
 from proser_core.recognition.logits import compute_logits, task_logits
-from proser_core.recognition.tables import SCORED_PARTS, TRAIN, EmbeddingTable, load_embeddings, save_embeddings
 
 IMAGES = random_images(40, seed=5)
 

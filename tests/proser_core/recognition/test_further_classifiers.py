@@ -14,11 +14,11 @@ from proser_core.errors import CheckpointError, ConfigError
 from proser_core.recognition import classifier_files
 from proser_core.recognition.classifier_files import CARD, FORMAT, FORMAT_OF_EMBEDDINGS
 from proser_core.recognition.embedding_table import compute_embedding_table
+from proser_core.recognition.logit_tables import FittingData
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM, Decision, export_program
 from proser_core.recognition.scores import FURTHER_SCORES
-from proser_core.recognition.tables import FittingData
 from proser_core.recognition.trained_classifier import Member
 
 IMAGES = random_images(37, seed=4)

@@ -9,8 +9,8 @@ from small_tasks import CPU, NORMALISATION, random_images, tiny_net
 
 from proser_core.networks.ensembles import EnsembleNet
 from proser_core.recognition.embedding_table import compute_embedding_table
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.mean_tables import mean_table, mean_tables
-from proser_core.recognition.tables import LogitTable
 
 
 @given(st.integers(2, 5), st.integers(1, 6), st.integers(0, 2**32 - 1), st.booleans())

@@ -17,6 +17,7 @@ from proser_core.errors import CalibrationError, DataError
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embedding_table import compute_embedding_table
 from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, LogitTable, load_logits, save_logits
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import (
     MaxLogit,
@@ -26,7 +27,6 @@ from proser_core.recognition.scores import (
     placeholder_score,
 )
 from proser_core.recognition.scoring import score, unknown_probabilities
-from proser_core.recognition.tables import SCORED_PARTS, TRAIN, LogitTable, load_logits, save_logits
 
 GAP, MSP, MAX_LOGIT = PlaceholderGap(), MaxSoftmaxProbability(), MaxLogit()
 

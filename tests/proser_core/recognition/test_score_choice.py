@@ -11,10 +11,10 @@ from proser_core.errors import CalibrationError, ConfigError
 from proser_core.recognition import embedding_table
 from proser_core.recognition.embedding_table import index_rows, task_embeddings
 from proser_core.recognition.evaluation import DevelopmentMetrics, evaluate
+from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, select
 from proser_core.recognition.score_choice import candidates, choose_score
 from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, PlaceholderGap
-from proser_core.recognition.tables import SCORED_PARTS, TRAIN, select
 
 TASK = replace(small_task(), train=labelled(40, 2, seed=1))
 TABLES = task_embeddings(tiny_net(2, 2), TASK, CPU)

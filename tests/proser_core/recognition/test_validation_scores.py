@@ -10,8 +10,8 @@ from compared_scores import CLASSES, KNOWN, scored
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from small_tasks import random_images, small_task
 
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import PlaceholderGap
-from proser_core.recognition.tables import LogitTable
 from proser_core.recognition.validation_scores import ValidationScores, fingerprint
 
 

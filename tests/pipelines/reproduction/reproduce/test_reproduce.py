@@ -21,9 +21,9 @@ from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.baselines import METHODS, Method
 from proser_core.errors import DataError
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.scores import MaxLogit
-from proser_core.recognition.tables import LogitTable
 from proser_core.store.files import read_json
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures")

@@ -39,11 +39,11 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.evaluation import evaluate
+from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
-from proser_core.recognition.tables import load_logits
 from proser_core.store import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pytorch_ood import detector
 
 from proser_core.errors import CalibrationError, ConfigError
+from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable, select
 from proser_core.recognition.mean_tables import mean_table
 from proser_core.recognition.metrics import auroc
 from proser_core.recognition.scores import FURTHER_SCORES, EmbeddingScore, GeneralizedEntropy
-from proser_core.recognition.tables import EmbeddingTable, LogitTable, select
 
 SIZE = 6
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from proser_core.errors import CalibrationError
 from proser_core.learning.tails import eucos, fit_weibull, revise, w_scores
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores.openmax import Crosr, OpenMax
-from proser_core.recognition.tables import LogitTable
 
 
 def logits_of(known: np.ndarray) -> LogitTable:

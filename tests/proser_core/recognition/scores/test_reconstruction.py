@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import OF_OWN_NETWORKS, SCORES, SmallestError
-from proser_core.recognition.tables import LogitTable
 
 TABLE = LogitTable(
     known=np.array([[2.0, 1.0], [0.0, 3.0], [1.0, 0.0]], np.float32),

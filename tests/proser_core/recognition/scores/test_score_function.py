@@ -6,8 +6,8 @@ import torch
 from small_tasks import CPU, NORMALISATION, random_images, tiny_net
 
 from proser_core.recognition.embedding_table import compute_embedding_table
+from proser_core.recognition.logit_tables import LogitTable, select
 from proser_core.recognition.scores import FURTHER_SCORES, OF_OWN_NETWORKS, SCORES, ScoreFunction
-from proser_core.recognition.tables import LogitTable, select
 
 OF_LOGITS = [
     kind for kind in (SCORES | FURTHER_SCORES | OF_OWN_NETWORKS).values() if kind.in_torch is not ScoreFunction.in_torch

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import FinishedScore, ZeroLogitGap
-from proser_core.recognition.tables import LogitTable
 
 LOGITS = np.random.default_rng(0).normal(0, 4, (30, 3)).astype(np.float32)
 NOTHING = np.zeros((30, 1), np.float32)

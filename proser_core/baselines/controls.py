@@ -11,10 +11,10 @@ from proser_core.data.splits.class_split import where
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.logit_tables import TRAIN
 from proser_core.recognition.metrics import macro_f1_of_calls
 from proser_core.recognition.score_choice import NOTHING, Tables, fitted
 from proser_core.recognition.scores import SCORES, MaxLogit, ScoreFunction
-from proser_core.recognition.tables import TRAIN
 from proser_core.titles import CONTROL, PROSER, scored
 
 OWN_RULE = "own_rule"
