@@ -1,5 +1,6 @@
 """Tables, figures and files of runs and sweeps whose test settings are outlier sets."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 from pipeline_runs import printed
 from pyarrow import parquet
-from sweep_tables import CONTROLS, SPLIT, metrics, texts, trade_off
+from rich.console import Console
+from rich.table import Table
+from sweep_tables import AT_15, CONTROLS, SPLIT, metrics, texts, trade_off
 
 from pipelines.commands.list_ import print_listing
 from pipelines.reports import trials_parquet
@@ -19,6 +22,7 @@ from pipelines.reports.terminal import run_tables, sweep_tables
 from pipelines.tracking.views import view_state
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.job import table as job_table
+from proser_core.jobs.selection import Row
 from proser_core.recognition.model_card import _scores
 
 NAMED = ClassSplit(tuple(range(10)), (10, 11), ("omniglot", "noise"))
@@ -57,12 +61,45 @@ def test_a_sweep_is_described_and_drawn_by_outlier_set(made: SweepTable, tmp_pat
     write_table(made, tmp_path)
     assert read_table(tmp_path) == made
     assert "test at omniglot: macro-F1" in results_page(made)
-    assert "F1 omniglot" in {str(column.header) for each in sweep_tables(made) for column in each.columns}
+    assert "F1\nomniglot" in {str(column.header) for each in sweep_tables(made) for column in each.columns}
     drawn = figures_of(spaces_of(made)[0])
     assert not [name for name in drawn if "openness" in name]
     assert {"macro_f1", "auroc_settings", "parallel_coordinates"} <= drawn.keys()
     titles = " ".join(axes.get_title() for axes in drawn["macro_f1_settings"].axes)
     assert "macro-F1, omniglot, %" in titles + texts(drawn["macro_f1_settings"])
+
+
+def set_beside(names: tuple[str, ...], splits: range) -> SweepTable:
+    """A sweep that was tested on these sets, on all alike."""
+    numbered = trade_off(splits)
+
+    def on_all(row: Row) -> Row:
+        at = {name.removeprefix(AT_15): value for name, value in row["metrics"].items() if name.startswith(AT_15)}
+        return {**row, "metrics": row["metrics"] | {f"test/{s}{name}": v for s in names for name, v in at.items()}}
+
+    split = ClassSplit(tuple(range(10)), tuple(range(10, 10 + len(names))), names)
+    rows, controls = ([on_all(row) for row in listed] for listed in (numbered.rows, numbered.controls))
+    return replace(numbered, splits=dict.fromkeys(splits, split), rows=rows, controls=controls)
+
+
+def words(drawn: Table, width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width).print(drawn)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    return sorted(out.getvalue().replace("─", "").split())
+
+
+@pytest.mark.parametrize("splits", [range(1), range(2)], ids=["one split", "two splits"])
+@pytest.mark.parametrize("more", [(), ("omniglot", "mnist-noise", "tiny-imagenet", "svhn")], ids=["four", "eight"])
+def test_nothing_of_terminal_tables_is_lost_at_80_columns(splits: range, more: tuple[str, ...]) -> None:
+    named = set_beside(("imagenet-crop", "imagenet-resize", "lsun-crop", "lsun-resize", *more), splits)
+    of_run, of_sweep = run_tables(named), sweep_tables(named)
+    for drawn in (*of_run, *of_sweep):
+        assert words(drawn, 80) == words(drawn, 400)
+        assert "PROSER" in words(drawn, 80) or "beta" in words(drawn, 80)
+    heads = [str(column.header).replace("-\n", "-") for drawn in of_run[: len(of_run) // 2] for column in drawn.columns]
+    assert [head for head in heads if head not in ("", "splits")] == [*named.settings, "accuracy", "known"]
 
 
 def test_the_parquet_file_names_the_outlier_set_in_the_place_of_a_number(made: SweepTable, tmp_path: Path) -> None:
