@@ -52,3 +52,8 @@ def shown(space: Space) -> list[Point]:
         return space.points
     lost = [point for point in space.points if not point.num_finished]
     return [*space.ranked, *lost][:MOST]
+
+
+def left_out(space: Space) -> str:
+    """For a caption, where not all points are shown."""
+    return f"The best {MOST} of {len(space.points)} on development data." if len(space.points) > MOST else ""

@@ -53,7 +53,8 @@ def over_points(space: Space, metrics: list[str]) -> Figure:
             axes.tick_params(labelleft=False)
     legend_beside(figure)
     colours = OWN_COLOURS if which == "heat_map" and len(metrics) > 1 else ""
-    title_and_caption(figure, space, space.points, spread, marks, colours, _paper(space, which, metrics))
+    more = dots.left_out(space) if which == "dots" else ""
+    title_and_caption(figure, space, space.points, spread, marks, more, colours, _paper(space, which, metrics))
     return figure
 
 

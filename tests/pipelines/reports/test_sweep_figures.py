@@ -27,6 +27,7 @@ from sweep_tables import (
     trade_off,
 )
 
+from pipelines.reports.figures.dots import shown
 from pipelines.reports.figures.openness import against_openness, chosen_points
 from pipelines.reports.figures.over_points import kind
 from pipelines.reports.figures.parallel import parallel_coordinates
@@ -35,6 +36,7 @@ from pipelines.reports.report_files import figures_of
 from pipelines.reports.results_page import results_page
 from pipelines.reports.spaces import spaces_of
 from pipelines.reports.sweep_table import SweepTable, mean
+from tune_spaces import SpaceInfo
 
 
 def values_of(curve: Any) -> np.ndarray:
@@ -68,6 +70,27 @@ def measured(made: SweepTable, places: str) -> SweepTable:
     )
     settings = SETTINGS if places == "test" else ()
     return replace(made, rows=rows, controls=controls, splits={0: replace(SPLIT, settings=settings)})
+
+
+def test_of_many_points_the_best_are_drawn_and_the_figure_says_so() -> None:
+    points = [{"beta": 0.1 * step, "gamma": 0.2 * step, "alpha": 1 + step / 100} for step in range(40)]
+    made = table("searched", points, range(1), lambda point, split: 0.5 + point["beta"] / 100)
+    (space,) = spaces_of(made)
+    figure = drawn(made, place="dev")
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == [point.label for point in space.ranked[:30]]
+    assert "The best 30 of 40 on development data." in texts(figure)
+    assert "The best" not in texts(drawn(table("searched", points[:30], range(1), lambda point, split: 0.5)))
+
+
+def test_of_many_points_those_that_failed_are_drawn_last_where_there_is_room() -> None:
+    named = {f"epochs {step}": {"epochs": step} for step in range(1, 41)}
+    made = table("searched", named.values(), range(1), lambda point, split: point["epochs"] / 100)
+    made = replace(made, spaces={"searched": SpaceInfo(points=named)})  # as its module lists them
+    for step in range(1, 21):
+        made = losing(made, {"epochs": step}, 0)
+    names = [point.label for point in shown(spaces_of(made)[0])]
+    assert names == [f"epochs {step}" for step in [*range(40, 20, -1), *range(1, 11)]]
 
 
 def test_what_was_not_measured_is_not_drawn() -> None:
