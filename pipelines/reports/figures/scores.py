@@ -55,7 +55,7 @@ def known_rate_curve(rates: KnownRates, kept: float, method: str, title: str) ->
     keeps."""
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
-    axes.plot(100 * rates.kept, 100 * rates.found, color=SELECTED, lw=2, drawstyle="steps-post")
+    axes.plot(100 * rates.kept, 100 * rates.found, color=SELECTED, lw=2, drawstyle="steps-pre")
     places = defaultdict[tuple[float, float], list[str]](list)
     for rate in RATES:
         places[100 * rates.kept_at(rate), 100 * rates.found_at(rate)].append(f"{100 * rate:g}")

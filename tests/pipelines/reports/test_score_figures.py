@@ -1,12 +1,16 @@
 """Figures of a model's scores: the histogram, and what each known rate costs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from matplotlib.cbook import STEP_LOOKUP_MAP
 from matplotlib.figure import Figure
 from sklearn.metrics import f1_score
-from small_tasks import small_task
+from small_tasks import random_images, small_task
 
 from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, score_histogram
+from proser_core.data.tasks import Labelled
 from proser_core.recognition.known_rates import KnownRates
 from proser_core.recognition.scoring import OpenSetScores
 from proser_core.recognition.validation_scores import ValidationScores
@@ -26,17 +30,24 @@ def test_an_image_far_from_all_others_does_not_stretch_the_axis_and_is_counted()
     assert stretched.axes[0].get_xlim()[0] == pytest.approx(usual.axes[0].get_xlim()[0], abs=0.5)
 
 
+def test_the_threshold_stands_where_scores_are_no_longer_known() -> None:
+    (line,) = histogram(np.linspace(-3.0, 0.0, 12)).axes[0].lines
+    assert set(line.get_xdata()) == {-0.5}  # the bias is 0.5
+
+
 def test_the_macro_f1_of_each_setting_and_rate_is_scikit_learns() -> None:
-    task, generator = small_task(), np.random.default_rng(0)
-    targets, values = np.asarray(task.test.targets), generator.integers(0, 6, 12) / 2
-    guesses = generator.integers(0, 2, 12)
+    classes = np.array([4, 1] * 12 + [4] + [3, 0] * 6)  # 25 images are known: 0.56 of 25 is above 14 in floats
+    targets = np.select([classes == 4, classes == 1], [0, 1], 2)
+    task = replace(small_task(), test=Labelled(random_images(37), targets), test_classes=classes)
+    generator = np.random.default_rng(0)
+    values, guesses = generator.integers(0, 40, 37) / 2, generator.integers(0, 2, 37)
     figure = over_known_rate(OpenSetScores(guesses, values, 2, 0.0), task, "PROSER", "made")
     known = np.sort(values[targets < 2])
     *curves, _ = figure.axes[0].lines  # the last is the model's own rate
     for setting, line in zip((1, 2), curves, strict=True):
         rows = (targets < 2) | np.isin(task.test_classes, task.split.unknown_in(setting))
         for rate, macro_f1 in line.get_xydata():
-            threshold = known[int(np.ceil(rate / 100 * len(known))) - 1]
+            threshold = known[-(-round(2 * rate) * len(known) // 200) - 1]
             called = np.where(values <= threshold, guesses, 2)[rows]
             assert macro_f1 == pytest.approx(100 * f1_score(targets[rows], called, average="macro"))
 
@@ -52,3 +63,14 @@ def test_every_rate_of_the_table_is_named_also_where_two_are_one_point() -> None
     assert legend is not None
     named = [text.get_text() for text in legend.get_texts()]
     assert named == ["target rates", "threshold of the model: keeps 96.0 %"]
+
+
+def test_the_drawn_line_is_what_is_found_where_at_least_so_many_are_kept() -> None:
+    generator = np.random.default_rng(0)
+    targets = np.array([0] * 12 + [1] * 9)
+    rates = KnownRates.of(ValidationScores(generator.normal(targets, 1), np.zeros_like(targets), targets, 1, ""))
+    assert rates is not None
+    line = known_rate_curve(rates, 0.96, "PROSER", "made").axes[0].lines[0]
+    stairs = STEP_LOOKUP_MAP[line.get_drawstyle()](*line.get_data())
+    for rate in np.linspace(0.01, 0.99, 57):
+        assert np.interp(100 * rate, *stairs) == pytest.approx(100 * rates.found_at(rate))
