@@ -4,12 +4,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sweep_tables import ALPHAS, AT_15, GRID, PARTS, SPLIT, by_alpha, by_order, by_weights, table, trade_off, trial
+from sweep_tables import (
+    ALPHAS,
+    AT_15,
+    GRID,
+    PARTS,
+    SPLIT,
+    by_alpha,
+    by_order,
+    by_weights,
+    losing,
+    table,
+    trade_off,
+    trial,
+)
 
 from pipelines.reports.results_page import results_page
 from pipelines.reports.spaces import lead_of, published_at, spaces_of, verdicts
 from pipelines.reports.sweep_table import read_table, write_table
-from tune_spaces import space_info
+from tune_spaces import Claim, SpaceInfo, space_info
 
 
 def test_equal_numbers_are_one_point_however_they_are_written() -> None:
@@ -41,6 +54,28 @@ def test_claims_of_the_paper_are_counted_pair_by_pair() -> None:
     (claim,) = verdicts(spaces_of(trade_off())[0])
     level = by_weights({"beta": 1.0, "gamma": 0.1}, 0)
     assert (claim.held, claim.measured) == (sum(by_weights(point, 0) < level - 1e-12 for point in GRID), 24)
+
+
+def test_points_fill_a_grid_where_they_are_half_of_it() -> None:
+    def is_grid(cells: list[tuple[int, int]]) -> bool:
+        points = [{"beta": 1.0 * beta, "gamma": 1.0 * gamma} for beta, gamma in cells]
+        return spaces_of(table("few", points, range(1), lambda point, split: 0.5))[0].is_grid
+
+    assert is_grid([(0, 0), (0, 1), (1, 2), (1, 3)])  # of 2 x 4
+    assert not is_grid([(0, 0), (1, 1), (2, 2)])  # of 3 x 3
+
+
+def test_a_claim_is_checked_on_the_splits_that_both_points_have() -> None:
+    claim = Claim("few are better", (({"num_dummies": 1}, {"num_dummies": 5}),), source="here")
+    values = {(1, 0): 0.5, (1, 1): 0.9, (5, 0): 0.6, (5, 2): 0.1}
+    points = [{"num_dummies": count} for count in (1, 5)]
+    made = table("few", points, range(3), lambda point, split: values.get((point["num_dummies"], split), 0.0))
+    for count, split in ((1, 2), (5, 1)):
+        made = losing(made, {"num_dummies": count}, split)
+    made = replace(made, spaces={"few": SpaceInfo(claims=(claim,))})
+    assert [(each.held, each.measured) for each in verdicts(spaces_of(made)[0])] == [(0, 1)]
+    made = losing(made, {"num_dummies": 5}, 0)
+    assert [(each.held, each.measured) for each in verdicts(spaces_of(made)[0])] == [(0, 0)]
 
 
 def test_a_point_of_two_spaces_stands_in_both() -> None:
