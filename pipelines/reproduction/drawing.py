@@ -1,30 +1,37 @@
 """Figures of a reproduction: measured and published numbers, and a metric against openness."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.openness import APART, Curve, openness_panels
-from pipelines.reports.figures.style import BLACK, GREY, METHOD_STYLES, entitle, styles_of
+from pipelines.reports.figures.openness import APART, BARS, SHIFTED, SPREAD, Curve, openness_panels
+from pipelines.reports.figures.style import BLACK, GREY, METHOD_STYLES, add_caption, entitle, styles_of
 from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import TableColumn
+from pipelines.reproduction.studies import OWN_SCHEDULE
 from proser_core.baselines import METHODS
 from proser_core.data.splits.class_split import openness
 
+MOST = 40
+"""Curves whose marks can be told apart."""
 
-def figures_of(name: str, columns: Sequence[TableColumn], images: str) -> dict[str, Figure]:
+
+def figures_of(name: str, columns: Sequence[TableColumn], images: str, facts: Mapping[str, str]) -> dict[str, Figure]:
     """The figures of a protocol by name: dots for its columns, and a curve where they are one metric over openness;
-    none where nothing was measured. `images` says of which data set, class splits and seed."""
+    none where nothing was measured. `images` says of which data set, class splits and seed, `facts` are the report's:
+    times have the schedules of the trainings."""
     if not any(column.splits for column in columns):
         return {}
     if columns[0].spec.is_time:
         # rows of one network of a method's own have one time
         seconds = {_network_or_method(row.method): row.mean for row in columns[0].rows if row.values}
-        about = f"{images}, including the pretraining"
+        own = facts.get(OWN_SCHEDULE)
+        but = f", but for {OWN_SCHEDULE} ({own})" if own else ""
+        about = f"{images}; {facts['schedule']}; times include the pretraining{but}"
         return {"running_time": running_time(seconds, about, not_measured=GENERATIVE)}
     drawn = {"methods": dots(columns)}
     if name == "cifar100-openness":
@@ -77,9 +84,17 @@ def against_openness(name: str, columns: Sequence[TableColumn]) -> Figure:
     """A line per method over the columns of a protocol, whose settings differ in their openness alone."""
     data = STUDIES[PROTOCOLS[name].studies[0]].data
     shares = [openness(data.num_known, data.num_known + unknown) for unknown in data.unknown_settings]
-    methods = dict.fromkeys(row.method for column in columns for row in column.rows if row.values)
+    measured = dict.fromkeys(row.method for column in columns for row in column.rows if row.values)
+    first = sorted(measured, key=lambda method: method not in METHOD_STYLES)[:MOST]
+    methods = [method for method in measured if method in first]
     curves = []
     for method, style in styles_of(methods).items():
         rows = (next(row for row in column.rows if row.method == method) for column in columns)
         curves.append(Curve(method, style, {share: row.values for share, row in zip(shares, rows, strict=True)}))
-    return openness_panels(curves, columns[0].spec.unit.removesuffix(", %"), APART)
+    figure = openness_panels(curves, columns[0].spec.unit.removesuffix(", %"), APART)
+    has_bars = any(len(row.values) > 1 for column in columns for row in column.rows)
+    spread = SPREAD if len(figure.axes) > 1 else BARS
+    caption = f"Means over class splits; {spread}. {SHIFTED}" if has_bars else SHIFTED
+    some = f" {len(methods)} of {len(measured)} methods are drawn." if len(measured) > MOST else ""
+    add_caption(figure, caption + some)
+    return figure

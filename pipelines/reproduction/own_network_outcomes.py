@@ -46,12 +46,12 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return read_json(folder / FACTS), dict(pictures)
 
 
-def picture_figures(outcomes: Sequence[OwnNetworkOutcome]) -> Iterator[tuple[str, Figure]]:
-    """The pictures of each network, of its first class split, by a title for people."""
+def picture_figures(outcomes: Sequence[OwnNetworkOutcome]) -> Iterator[tuple[str, str, Figure]]:
+    """The pictures of each network, of its first class split, each after its study and a title for people."""
     first = {(each.study, each.network): each for each in reversed(outcomes)}
     for outcome in reversed(first.values()):
         for title, picture in outcome.pictures.items():
-            yield f"{outcome.network}: {title}", side_by_side(picture)
+            yield outcome.study, f"{outcome.network}: {title}", side_by_side(picture)
 
 
 def side_by_side(picture: np.ndarray) -> Figure:

@@ -39,19 +39,20 @@ def write_report(
         protocol = PROTOCOLS[name]
         columns = [table_column(column, results, families[column.study]) for column in protocol.columns]
         figures = []
-        for kind, figure in figures_of(name, columns, _images(columns, recipes)).items():
+        for kind, figure in figures_of(name, columns, _images(columns, recipes), made.facts).items():
             stem = folder / FIGURES / f"{anchor(name)}_{kind}"
             save(figure, stem)
             figures.append(embedded(stem.with_suffix(".svg"), f"{name}: {kind.replace('_', ' ')}", folder))
+        of = {each: f"{STUDIES[each].title}, " if len(protocol.studies) > 1 else "" for each in protocol.studies}
         own = [each for each in outcomes if each.study in protocol.studies]
-        for title, figure in picture_figures(own):
-            stem = folder / FIGURES / anchor(f"{name}_{title}")
+        for study, title, figure in picture_figures(own):
+            stem = folder / FIGURES / anchor(f"{name}_{of[study]}{title}")
             save(figure, stem)
-            figures.append(embedded(stem.with_suffix(".svg"), title, folder))
+            figures.append(embedded(stem.with_suffix(".svg"), of[study] + title, folder))
         tables = [_in_words(each) for each in columns]
-        points = [each.in_words() for each in own if each.facts]
+        points = [of[each.study] + each.in_words() for each in own if each.facts]
         points += [
-            f"{each.method}, class split {each.split_index}: {each.choice}"
+            f"{of[each.study]}{each.method}, class split {each.split_index}: {each.choice}"
             for each in results
             if each.choice and each.study in protocol.studies
         ]

@@ -31,6 +31,9 @@ from proser_core.jobs.trials import check_recipe
 from proser_core.naming import look_up
 from proser_core.networks.pretrained import with_pretrained
 
+OWN_SCHEDULE = "networks of methods' own"
+"""The fact that names these networks and their schedule."""
+
 
 @dataclass(frozen=True)
 class ResolvedStudy:
@@ -194,7 +197,7 @@ def facts(
     if recipe.calibration.mirror:
         found["evaluated as"] = "the average of image and mirrored image"
     if network_names(request):
-        found["networks of methods' own"] = f"{', '.join(network_names(request))}, schedule {request.schedule}"
+        found[OWN_SCHEDULE] = f"{', '.join(network_names(request))}, schedule {request.schedule}"
     found |= {name: f"failed: {first_line(error)}" for name, error in failed.items()}
     left_out = [STUDIES[name].title for name in skipped]
     for each in resolved:

@@ -21,8 +21,12 @@ BASE = titles.MSP
 MOST = len(POINT_STYLES)  # curves of points that can be told apart
 APART = 0.2  # shift between neighbouring curves, in points of openness: some lie on each other
 APART_BARS = 0.45  # with error bars
+WIDEST = 2.0  # shift between the first and the last of many, in points of openness: all stay near their own
 BAR: dict[str, Any] = {"elinewidth": 0.9, "capsize": 2}
-SPREAD = "bars: standard deviation; to the right paired by split"
+BARS = "bars: standard deviation"
+SPREAD = f"{BARS}; to the right paired by split"
+SHIFTED = "Curves are shifted sideways."
+ROW = 0.17  # height of a line of the legend, inches
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def against_openness(space: Space, metric: str) -> Figure:
     ]
     figure = openness_panels(curves, titles.METRICS[metric], APART_BARS if len(table.splits) > 1 else APART)
     some = "" if len(points) == len(space.points) else f"{len(points)} of {len(space.points)} points are drawn."
-    shifted = "Curves are shifted sideways." if len(openness) > 1 else ""
+    shifted = SHIFTED if len(openness) > 1 else ""
     title_and_caption(figure, space, points, SPREAD, shifted, some)
     return figure
 
@@ -64,7 +68,8 @@ def openness_panels(curves: Sequence[Curve], metric: str, apart: float) -> Figur
         panels.append((f"{metric} minus that of {BASE}, points", [_minus(curve, base) for curve in curves]))
     found = {openness for curve in curves for openness in curve.values}
     by_row = len(found) == 1
-    figure = Figure(figsize=(10.5 if base else 6.5, 4.2), layout="constrained")
+    height = max(4.2, 1.0 + ROW * len(curves))
+    figure = Figure(figsize=(10.5 if base else 6.5, height), layout="constrained")
     across = figure.subplots(1, len(panels), squeeze=False, sharey=by_row)[0]
     for axes, (title, drawn) in zip(across, panels, strict=True):
         if by_row:
@@ -112,6 +117,7 @@ def _minus(curve: Curve, base: Curve) -> Curve:
 
 def _curves(axes: Axes, title: str, curves: Sequence[Curve], apart: float) -> None:
     """Mean and standard deviation of each curve at each openness that has a value."""
+    apart = min(apart, WIDEST / max(1, len(curves) - 1))
     for position, curve in enumerate(curves):
         shift = apart * (position - (len(curves) - 1) / 2)
         measured = {openness: list(found.values()) for openness, found in curve.values.items() if found}

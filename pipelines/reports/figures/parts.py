@@ -1,13 +1,12 @@
 """What the figures of a sweep share: titles, lines of the controls, captions."""
 
 import math
-import textwrap
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.style import entitle, styles_of
+from pipelines.reports.figures.style import add_caption, entitle, styles_of
 from pipelines.reports.spaces import Space
 from pipelines.reports.sweep_table import Point, SweepTable, controls_of
 from proser_core import titles
@@ -63,9 +62,7 @@ def title_and_caption(figure: Figure, space: Space, points: list[Point], spread:
     split."""
     entitle(figure, f"{space.title}: {space.table.images}")
     averaged = f"Means over class splits; {spread}." if len(space.table.splits) > 1 else ""
-    text = " ".join(part for part in (averaged, *more, *gaps(space.table, points)) if part)
-    width = int(figure.get_figwidth() * 15.5)  # characters of this size in an inch
-    figure.supxlabel("\n".join(textwrap.wrap(text, width)), fontsize=8, x=0.01, ha="left")
+    add_caption(figure, " ".join(part for part in (averaged, *more, *gaps(space.table, points)) if part))
 
 
 def gaps(table: SweepTable, points: list[Point]) -> list[str]:

@@ -1,6 +1,7 @@
 """Colours, marks and files of every figure."""
 
 import itertools
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,14 @@ def _other(number: int) -> Style:
 
 def entitle(figure: Figure, title: str) -> None:
     """Say above the panels what was drawn: data set, class splits and seed."""
-    figure.suptitle(title, x=0.01, ha="left", fontsize=9)
+    width = int(figure.get_figwidth() * 13)  # characters of this size in an inch
+    figure.suptitle(textwrap.fill(title, width), x=0.01, ha="left", fontsize=9)
+
+
+def add_caption(figure: Figure, text: str) -> None:
+    """Say below the panels how to read them."""
+    width = int(figure.get_figwidth() * 15.5)  # characters of this size in an inch
+    figure.supxlabel(textwrap.fill(text, width), fontsize=8, x=0.01, ha="left")
 
 
 def save(figure: Figure, stem: Path) -> None:

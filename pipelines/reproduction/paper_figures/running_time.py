@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
 
 import numpy as np
 import torch
@@ -23,7 +22,6 @@ from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST
 from proser_core.titles import MSP, PROSER
 
-TITLE_WIDTH = 105  # letters
 UNITS = ((3600, "h"), (60, "min"), (1, "s"))
 TIME, RATIO = 52, 122  # right edges of the columns beside the axes, points
 GENERATIVE = ("OSRCI", "GFROSR")
@@ -61,8 +59,10 @@ def running_time(seconds: Mapping[str, float], about: str, *, not_measured: Sequ
     if not seconds or not all(np.isfinite(value) and value > 0 for value in seconds.values()):
         raise ConfigError(f"a figure of training times needs finite seconds above 0 of a method; got {dict(seconds)}")
     names = [*seconds, *(name for name in not_measured if name not in seconds)]
-    title = fill(about, TITLE_WIDTH)
-    figure = Figure(figsize=(7.6, 1.1 + 0.15 * len(title.splitlines()) + 0.34 * len(names)), layout="constrained")
+    figure = Figure(figsize=(7.6, 1.1 + 0.34 * len(names)), layout="constrained")
+    entitle(figure, about)
+    lines = len(figure.get_suptitle().splitlines())
+    figure.set_figheight(figure.get_figheight() + 0.15 * lines)
     axes = figure.add_subplot()
     _logarithmic(axes, min(seconds.values()), max(seconds.values()))
     first = next(iter(seconds.values()))
@@ -84,7 +84,6 @@ def running_time(seconds: Mapping[str, float], about: str, *, not_measured: Sequ
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right"]].set_visible(False)
-    entitle(figure, title)
     return figure
 
 

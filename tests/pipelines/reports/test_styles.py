@@ -80,7 +80,7 @@ def test_a_method_looks_alike_in_every_figure() -> None:
     (space,) = spaces_of(table("ablation", PARTS, range(1), by_order))
     columns = PROTOCOLS["cifar100-openness"].columns
     rows = [SplitResult("cifar100", 0, MSP, {column.metric: 0.5 for column in columns}, 1.0)]
-    reproduced = figures_of("cifar100-openness", [table_column(column, rows, "") for column in columns], "")
+    reproduced = figures_of("cifar100-openness", [table_column(column, rows, "") for column in columns], "", {})
     found = [against_openness(space, "macro_f1").axes[0], reproduced["against_openness"].axes[0]]
     found.append(drawn(trade_off(range(1)), place="dev").axes[0])
     styles = {
@@ -100,7 +100,18 @@ def test_a_title_says_data_set_class_splits_and_seed() -> None:
     made = replace(trade_off(range(2)), images=title)
     (space,) = spaces_of(made)
     for figure in (drawn(made), against_openness(space, "auroc"), parallel_coordinates(space)):
-        assert figure.get_suptitle() == f"trade_off: {title}"
+        assert figure.get_suptitle().replace("\n", " ") == f"trade_off: {title}"
+
+
+def test_a_title_is_broken_where_the_figure_ends() -> None:
+    columns = PROTOCOLS["closed-set"].columns
+    rows = [SplitResult(column.study, 0, MSP, {column.metric: 0.5}, 1.0) for column in columns]
+    images = "; ".join(f"{column.title}, class splits 0, 1, 2, 3, 4 of neal, seed 0" for column in columns)
+    (figure,) = figures_of("closed-set", [table_column(each, rows, "") for each in columns], images, {}).values()
+    figure.draw_without_rendering()
+    (title,) = [text for text in figure.texts if text.get_text() == figure.get_suptitle()]
+    assert title.get_text().replace("\n", " ") == f"closed-set: {images}"
+    assert title.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_reproduced_openness_shows_the_differences_to_the_plain_network_too() -> None:
@@ -110,13 +121,15 @@ def test_reproduced_openness_shows_the_differences_to_the_plain_network_too() ->
         for name, value in ((MSP, 0.5), (PROSER, 0.52))
         for split in (0, 1)
     ]
-    figure = figures_of("cifar100-openness", [table_column(each, rows, "") for each in columns], "")["against_openness"]
+    figure = figures_of("cifar100-openness", [table_column(each, rows, "") for each in columns], "", {})[
+        "against_openness"
+    ]
     left, right = figure.axes
     assert len(left.containers) == 2
     (difference,) = right.containers
     np.testing.assert_allclose(np.asarray(difference.lines[0].get_ydata(), float), 2.0)
     alone = [row for row in rows if row.method == PROSER]
-    (only,) = figures_of("cifar100-openness", [table_column(each, alone, "") for each in columns], "")[
+    (only,) = figures_of("cifar100-openness", [table_column(each, alone, "") for each in columns], "", {})[
         "against_openness"
     ].axes
     assert len(only.containers) == 1

@@ -7,17 +7,21 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 from rich.console import Console
 
 from pipelines.output_files import RESULTS
 from pipelines.recipes import cifar100_cpu
 from pipelines.reports.page import HTML, Made
-from pipelines.reproduction.drawing import figures_of
+from pipelines.reproduction.drawing import MOST, figures_of
+from pipelines.reproduction.own_network_outcomes import OwnNetworkOutcome, picture_figures
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES, Column
 from pipelines.reproduction.published import UNKNOWN, quoted
 from pipelines.reproduction.report import NUMBERS, RECIPES, terminal_table, write_report
 from pipelines.reproduction.results import BASELINES, SplitResult, cells_of, table_column
+from pipelines.reproduction.studies import OWN_SCHEDULE
 from proser_core.baselines import METHODS
 from proser_core.baselines.controls import OWN_RULE
 from proser_core.config import Recipe, from_json, to_json
@@ -169,11 +173,22 @@ def test_a_difference_is_measured_minus_published_in_points() -> None:
     assert (row["published"], row["family"], row["difference"]) == ("89.1 ± 1.6", UNKNOWN, "-1.0")
 
 
+def test_a_difference_of_less_than_is_shown_has_no_minus() -> None:
+    (line,) = (line for line in table_column(CIFAR10, results("PROSER", 0.8909), "neal").rows if line.values)
+    assert cells_of(line)[0]["difference"] == "+0.0"
+
+
+def test_a_split_whose_time_nobody_took_is_not_in_the_mean_time() -> None:
+    measured = [*results("PROSER", 0.9), replace(results("PROSER", 0.9)[0], split_index=1, seconds=0.0)]
+    assert cells_of(table_column(CIFAR10, measured, "neal").rows[0])[0]["training"] == "1:00"
+
+
 @pytest.mark.parametrize(
     ("proser", "verdict"),
     [
         ((0.80, 0.84), "PROSER is 2.0 ± 0.0 points below MaxLogit, above it on 0 of 2 class splits."),
         ((0.85, 0.85), "PROSER is 1.0 ± 2.8 points above MaxLogit, above it on 1 of 2 class splits."),
+        ((0.82, 0.90), "PROSER is 2.0 ± 2.8 points above MaxLogit, above it on 1 of 2 class splits."),  # and once level
         ((0.82, 0.86), "PROSER is level with MaxLogit (0.0 ± 0.0 points)."),
         ((0.80,), "PROSER is 2.0 points below MaxLogit."),
     ],
@@ -212,9 +227,82 @@ def test_rows_of_one_network_have_one_place_in_the_figure_of_times() -> None:
     column = PROTOCOLS["running-time"].columns[0]
     times = {"MSP": 300.0, "DHRNet + Softmax": 600.0, "CROSR": 600.0, "DHRNet, MaxLogit": 600.0, "PROSER": 420.0}
     measured = [each for name, seconds in times.items() for each in results(name, 0.9, column=column, seconds=seconds)]
-    (figure,) = figures_of("running-time", [table_column(column, measured, "")], "MNIST").values()
+    facts = {"schedule": "20 epochs of pretraining", OWN_SCHEDULE: "DHRNet, schedule quick"}
+    (figure,) = figures_of("running-time", [table_column(column, measured, "")], "MNIST", facts).values()
+    assert figure.get_suptitle().replace("\n", " ") == (
+        "MNIST; 20 epochs of pretraining; times include the pretraining, but for networks of methods' own (DHRNet, "
+        "schedule quick)"
+    )
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels[:3] == ["MSP", "DHRNet", "PROSER"]
+
+
+def outcome(study: str, network: str, split_index: int, grey: int) -> OwnNetworkOutcome:
+    """Of a network that drew one grey image."""
+    pictures = {"reconstructions": np.full((1, 1, 8, 8, 3), grey, np.uint8)}
+    return OwnNetworkOutcome(study, network, split_index, {"reconstruction_error": grey / 255}, pictures)
+
+
+def test_pictures_are_of_the_first_class_split_and_in_the_order_of_the_networks() -> None:
+    networks = ("DHRNet", "C2AE")
+    outcomes = [outcome("svhn", name, split, 100 * split) for split in (0, 1) for name in networks]
+    drawn = list(picture_figures(outcomes))
+    assert [(study, title) for study, title, _ in drawn] == [("svhn", f"{name}: reconstructions") for name in networks]
+    assert all(figure.axes[0].images[0].get_array().min() == 0 for *_, figure in drawn)
+
+
+def test_pictures_facts_and_choices_of_several_studies_say_of_which_they_are(tmp_path: Path) -> None:
+    columns = [column for column in PROTOCOLS["closed-set"].columns if column.study in ("svhn", "cifar10")]
+    measured = [replace(each, choice=each.study) for column in columns for each in results("MSP", 0.9, column=column)]
+    outcomes = [outcome("svhn", "DHRNet", 0, 0), outcome("cifar10", "DHRNet", 0, 51)]
+    families = dict.fromkeys(STUDIES, "neal")
+    write_report(["closed-set", "svhn"], families, measured, RECIPES_OF, MADE, tmp_path, outcomes)
+    text = (tmp_path / RESULTS).read_text()
+    for study, error in (("SVHN", "0"), ("CIFAR10", "0.2")):
+        assert f"- {study}, DHRNet, class split 0: reconstruction error {error}" in text
+        assert f"- {study}, MSP, class split 0: {study.lower()}" in text
+    figures = {path.name for path in (tmp_path / "figures").glob("*reconstructions.png")}
+    assert figures == {
+        "closed-set_SVHN-DHRNet-reconstructions.png",
+        "closed-set_CIFAR10-DHRNet-reconstructions.png",
+        "svhn_DHRNet-reconstructions.png",  # which has one study
+    }
+
+
+def test_a_title_has_the_seeds_of_the_class_splits_that_were_measured(tmp_path: Path) -> None:
+    (column,) = PROTOCOLS["cifar+10"].columns
+    plain = cifar100_cpu()
+    recipes = [
+        to_json(replace(plain, seed=seed, data=replace(plain.data, split_index=at))) for at, seed in ((0, 1), (1, 3))
+    ]
+    measured = results("PROSER", 0.9, column=column)
+    write_report(["cifar+10"], {"cifar-plus": "neal"}, measured, {"cifar-plus": recipes}, MADE, tmp_path)
+    assert "seed 1 -->" in (tmp_path / "figures/cifar-plus-10_methods.svg").read_text()
+
+
+def test_a_published_number_is_marked_by_its_lists_and_a_measured_one_has_its_deviation() -> None:
+    measured = results("MaxLogit", 0.7, 0.8, 0.9)
+    found = table_column(CIFAR10, measured, "neal")
+    figure = figures_of("cifar10", [found], "", {})["methods"]
+    (axes,) = figure.axes
+    (bars,) = axes.containers
+    (bar,) = bars.lines[2]
+    (ends,) = bar.get_segments()
+    np.testing.assert_allclose(ends[:, 0], [70.0, 90.0])
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    marks = {
+        (line.get_xdata()[0], names[int(line.get_ydata()[0])]): line for line in axes.lines if len(line.get_xdata())
+    }
+    legend = dict(
+        zip((text.get_text() for text in figure.legends[0].get_texts()), figure.legends[0].legend_handles, strict=True)
+    )
+    for row in found.rows:
+        for each in row.quoted:
+            mark = marks[each.mean, row.method]
+            label = "published, of other class lists" if each.family == UNKNOWN else "published"
+            assert mark.get_marker() == legend[label].get_marker() == ("x" if each.family == UNKNOWN else "D")
+            assert to_rgba(mark.get_markerfacecolor())[3] == 0 or each.family == UNKNOWN
+    assert {each.family for row in found.rows for each in row.quoted} == {"neal", UNKNOWN}
 
 
 class Page(HTMLParser):
@@ -301,3 +389,29 @@ def test_openness_is_drawn_for_settings_that_differ_in_it(tmp_path: Path) -> Non
     ]
     write_report(["cifar100-openness"], {"cifar100": ""}, measured, RECIPES_OF, MADE, tmp_path)
     assert (tmp_path / "figures/cifar100-openness_against_openness.svg").is_file()
+
+
+OPENNESS = (29.29, 42.26, 50.0, 55.28, 61.27)
+"""Of 15 known classes against 15 to 85 unknown ones, in percent."""
+
+
+@pytest.mark.parametrize("count", [41, 90])
+def test_curves_of_many_methods_stay_near_their_openness_and_their_names_in_the_figure(count: int) -> None:
+    columns = PROTOCOLS["cifar100-openness"].columns
+    metrics = {column.metric: 0.6 for column in columns}
+    names = [*(f"score {number}" for number in range(count - 1)), "PROSER"]
+    measured = [SplitResult("cifar100", split, name, metrics, 1.0) for name in names for split in (0, 1)]
+    tables = [table_column(column, measured, "") for column in columns]
+    figure = figures_of("cifar100-openness", tables, "", {})["against_openness"]
+    places = [np.asarray(line.lines[0].get_xdata(), float) for line in figure.axes[0].containers]
+    assert len(places) == MOST
+    for xs in places:
+        np.testing.assert_allclose(xs, OPENNESS, atol=1.01)
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    assert box.y0 >= 0
+    assert figure.legends[0].get_texts()[-1].get_text() == "PROSER"
+    assert figure.get_supxlabel().replace("\n", " ") == (
+        "Means over class splits; bars: standard deviation. Curves are shifted sideways. "
+        f"{MOST} of {count} methods are drawn."
+    )
