@@ -87,18 +87,14 @@ def discriminator_loss(made: Tensor, real: Tensor) -> Tensor:
     return F.softplus(made).mean() + REALISM * F.softplus(-real).mean()
 
 
-def gradient_penalty(
-    discriminator: Callable[[Tensor], Tensor], real: Tensor, made: Tensor, shares: Tensor, *, per_pixel: bool = False
-) -> Tensor:
+def gradient_penalty(discriminator: Callable[[Tensor], Tensor], real: Tensor, made: Tensor, shares: Tensor) -> Tensor:
     """`mean (norm - 1)^2` of the discriminator's gradients between real and made images (Gulrajani et al. 2017).
 
-    `shares` [B, 1, 1, 1] of real lie in each mixture. The norm is that of a whole image; with `per_pixel`, that of
-    the three channels of each pixel, as in the authors' code.
+    `shares` [B, 1, 1, 1] of real lie in each mixture. The norm is that of a whole image.
     """
     between = (shares * real + (1 - shares) * made).detach().requires_grad_()
     (gradient,) = torch.autograd.grad(discriminator(between).sum(), between, create_graph=True)
-    axes = (1,) if per_pixel else (1, 2, 3)
-    norms = (gradient.square().sum(dim=axes) + 1e-12).sqrt()  # the root has no slope at 0
+    norms = (gradient.square().sum(dim=(1, 2, 3)) + 1e-12).sqrt()  # the root has no slope at 0
     return (norms - 1).square().mean()
 
 
