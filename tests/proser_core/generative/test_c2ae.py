@@ -1,5 +1,7 @@
 """C2AE: pairs of classes, the decoder's loss, and what two digits teach it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from small_tasks import bit_equal
 
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.generative.c2ae import C2AE, CLASSIFIER
-from proser_core.generative.c2ae_network import C2aeNet, decoder_losses, partners_of_other_classes
+from proser_core.generative.c2ae_network import C2aeNet, CodeClassifier, decoder_losses, partners_of_other_classes
 from proser_core.generative.gpd import right_and_wrong
 from proser_core.generative.own_network import TaskShape
 from proser_core.recognition.logits import compute_logits
@@ -110,6 +112,22 @@ def test_images_that_cannot_be_halved_four_times_are_refused(size, served):
     if not served:
         assert f"{size} pixels" in reason
         assert "32" in reason
+
+
+def test_the_decoder_is_trained_on_images_as_they_are():
+    task, seen = digits(image_size=16), []
+
+    def watched(shape, schedule):
+        net = C2AE.make(shape, schedule)
+        net.pixels.register_forward_hook(lambda module, given, pixels: seen.append((255 * pixels).round().byte()))
+        return net
+
+    fields = {"width": 8, "batch_size": 16, "epochs": 1}
+    closed_set = CodeClassifier(TaskShape(2, 16), width=8)
+    train_on_digits(replace(C2AE, make=watched), {CLASSIFIER.name: closed_set}, task=task, **fields)
+    known = {np.ascontiguousarray(image).tobytes() for part in (task.train, task.val) for image in part.images}
+    assert len(seen) > len(task.train) // 16
+    assert {image.tobytes() for pixels in seen for image in pixels.permute(0, 2, 3, 1).contiguous().numpy()} <= known
 
 
 @pytest.fixture(scope="module")

@@ -84,6 +84,15 @@ def test_without_the_reconstruction_the_classifier_has_the_gradients_of_a_plain_
     assert all(torch.equal(one, other) for one, other in zip(beside, plain, strict=True))
 
 
+def test_a_reconstruction_of_no_weight_teaches_the_decoder_nothing() -> None:
+    fields = {"reconstruction_weight": 0.0, "weight_decay": 0.0, "channels": (4, 6, 8), "hidden": 12, "epochs": 1}
+    untrained = DHRNET.fresh(TaskShape(2, 8), replace(QUICK, **fields), seed=0)
+    trained = train_on_digits(DHRNET, **fields).net
+    for name, value in untrained.enlarge.named_parameters("enlarge"):
+        assert torch.equal(value, trained.get_parameter(name)), name
+    assert not torch.equal(untrained.logits.weight, trained.logits.weight)
+
+
 @pytest.mark.parametrize("own", [DHRNET, LADDERNET], ids=lambda own: own.name)
 def test_two_digits_are_told_apart_and_reconstructed(own) -> None:
     task = digits()

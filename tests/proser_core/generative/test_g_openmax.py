@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from own_trainings import CPU, StoppedError, digits, train_on_digits
+from own_trainings import CPU, StoppedError, digits, plain_training, train_on_digits
 from small_tasks import bit_equal
 from torch import nn
 
@@ -15,6 +15,7 @@ from proser_core.generative.g_openmax import (
     G_OPENMAX,
     QUICK,
     GOpenMaxNet,
+    _train_classifier,
     ambiguous_images,
     draw_mixtures,
     minus_log_best_known,
@@ -121,6 +122,26 @@ class Filled(ConditionalGan):
 def test_mixtures_that_are_all_named_rightly_are_an_error_that_says_so():
     with pytest.raises(TrainingError, match="0 of 128 images"):
         ambiguous_images(Filled(TaskShape(2, 8), CONDITIONAL_GAN.schedules["quick"]), ByShare(), 6, 0, CPU)
+
+
+class Counting(nn.Module):
+    """A linear classifier that notes how many images of a batch are training images, and how many white ones."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.linear, self.counts = nn.Linear(3 * 8 * 8, outputs), []
+
+    def forward(self, pixels):
+        is_white = (pixels == 1).all(dim=(1, 2, 3))
+        self.counts.append((int((~is_white).sum()), int(is_white.sum())))
+        return self.linear(pixels.flatten(1))
+
+
+def test_a_batch_has_one_generated_image_for_as_many_real_ones_as_there_are_classes():
+    schedule = replace(QUICK, epochs=1, least_steps=2, most_steps=2)
+    net = Counting(4)
+    _train_classifier(net, torch.ones(5, 3, 8, 8), plain_training(schedule, digits(num_known=3)))
+    assert net.counts == [(64, 22)] * 2
 
 
 def test_the_known_logits_are_raw_and_the_dummy_is_the_finished_score(trained):

@@ -66,14 +66,15 @@ def test_a_network_that_is_blind_to_the_reconstruction_is_one_of_three_channels(
 
 def test_both_halves_of_what_is_seen_are_normalised_alike():
     net, images = net_of().eval(), batch_of().images
-    pixels = net.autoencoder.pixels
-    pixels.mean.fill_(0.4)
-    pixels.std.fill_(0.2)
+    mean, std = torch.tensor([0.4, 0.5, 0.3]).view(3, 1, 1), torch.tensor([0.2, 0.25, 0.3]).view(3, 1, 1)
+    net.autoencoder.pixels.mean.copy_(mean)
+    net.autoencoder.pixels.std.copy_(std)
     seen, errors = net.stacked(images)
-    again = seen[:, 3:] * 0.2 + 0.4
+    assert torch.equal(seen[:, :3], images)
+    again = seen[:, 3:] * std + mean
     torch.testing.assert_close(again, net.autoencoder(images).reconstructed)
     for row, image in enumerate(images):
-        torch.testing.assert_close(errors[row, 0], ((image * 0.2 + 0.4) - again[row]).square().mean())
+        torch.testing.assert_close(errors[row, 0], ((image * std + mean) - again[row]).square().mean())
 
 
 def test_images_are_turned_counter_clockwise_by_quarters():
