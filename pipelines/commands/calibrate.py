@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from rich.console import Console
 
-from pipelines.commands.model_options import Device, chosen_device, skipped_lines
+from pipelines.commands.model_options import Device, chosen_device, ignored_lines, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.progress import ProgressBar
 from proser_core.config import CalibrationConfig
-from proser_core.data.readers.image_files import pieces
+from proser_core.data.readers.image_files import Found, pieces
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.titles import counted, percent
 
@@ -84,10 +84,10 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
             f"{request.data} has a Parquet file, whose labels are not read; give image files, with a folder for each "
             "class"
         )
-    rate = _rate(request, model)
+    rate, found = _rate(request, model), Found()
     with closing(ProgressBar(console, "calibrate", 0, "images", "reading images")) as progress:
         scored = folder_logits(
-            model.classifier, request.data, device, lambda done, total: progress.update(done, total=total)
+            model.classifier, request.data, device, lambda done, total: progress.update(done, total=total), found=found
         )
     if folders:
         scored = scored.in_folders()
@@ -98,7 +98,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     _check_count(len(scored.logits), rate)
     classifier = recalibrated(model.classifier, scored.logits, rate)
     registered = register_recalibrated(model, classifier, request.data)
-    for line in (*_lines(model, classifier.calibration), *skipped_lines(scored.failures)):
+    for line in (*_lines(model, classifier.calibration), *ignored_lines(found), *skipped_lines(scored.failures)):
         say(console, line)
     say(console, f"Model: {registered.in_words}")
     return 1 if scored.failures else 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.console import Console
 
-from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, skipped_lines
+from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, ignored_lines, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.output_files import PICTURES, check_output, write_picture
@@ -60,7 +60,7 @@ def drift(request: DriftRequest, console: Console) -> int:
     if request.figure is not None:
         write_picture(drift_figure(new, validation, model.classifier.score_function.formula), request.figure)
         lines.append(f"written: {request.figure}")
-    for line in (*lines, *skipped_lines(failures)):
+    for line in (*ignored_lines(found), *lines, *skipped_lines(failures)):
         say(console, line)
     return 1 if failures else 0
 

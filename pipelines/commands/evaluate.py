@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import Device, Model, chosen_device, skipped_lines
+from pipelines.commands.model_options import Device, Model, chosen_device, ignored_lines, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import check_output, write_output
 from pipelines.progress import ProgressBar
+from proser_core.data.readers.image_files import Found, written_to
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
 from proser_core.titles import METRICS, best_marked, counted, percent
@@ -61,6 +62,7 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
     check_output(request.output, "--output", (".json",))
     model = load(request.model)
     _known_and_unknown(class_folders(request.data, model.classifier.class_names), request, model)
+    walked = Found(outputs=written_to(request.output))
     embeddings = request.scores and model.classifier.own is None
     with closing(ProgressBar(console, "evaluate", 0, "images", "reading images")) as progress:
         scored = folder_logits(
@@ -69,6 +71,7 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
             device,
             lambda done, total: progress.update(done, total=total),
             embeddings=embeddings,
+            found=walked,
         )
     scored = scored.in_folders()
     known, unknown = _known_and_unknown(sorted({*scored.folders}), request, model)  # of images that can be decoded
@@ -84,7 +87,7 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
         about |= {"scores": asdict(compared)} if compared else {}
         write_output(request.output, json.dumps(about, indent=1).encode())
         lines.append(f"written: {request.output}")
-    for line in (*lines, *skipped_lines(scored.failures)):
+    for line in (*lines, *ignored_lines(walked), *skipped_lines(scored.failures)):
         say(console, line)
     return 1 if scored.failures else 0
 

@@ -7,8 +7,9 @@ import tyro
 from rich.console import Console
 
 from pipelines.console import say
-from proser_core.data.readers.image_files import Failure
+from proser_core.data.readers.image_files import Failure, Found
 from proser_core.errors import ConfigError
+from proser_core.titles import counted
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
@@ -47,6 +48,12 @@ def chosen_device(device: Device, console: Console, address: str = "") -> Litera
     if device == "auto":
         say(console, f"on the GPU, {torch.cuda.get_device_name()}; --device cpu takes the CPU")
     return "cuda"
+
+
+def ignored_lines(found: Found) -> Iterator[str]:
+    """One line where a walk found files that are no images."""
+    if found.others:
+        yield f"ignored: {counted(found.others, 'file')} without images, first {found.first_other}"
 
 
 def skipped_lines(failures: Sequence[Failure], count: int | None = None) -> Iterator[str]:

@@ -14,7 +14,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import MAX_LISTED, ClusterDevice, ImagePaths, Model, chosen_device, skipped_lines
+from pipelines.commands.model_options import (
+    MAX_LISTED,
+    ClusterDevice,
+    ImagePaths,
+    Model,
+    chosen_device,
+    ignored_lines,
+    skipped_lines,
+)
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import PICTURES, check_output
@@ -137,8 +145,7 @@ def _rate(images: float) -> str:
 
 
 def _notes(found: Found, request: PredictRequest, drawn: Path | None, summary: Summary) -> Generator[str, None, None]:
-    if found.others:
-        yield f"ignored: {counted(found.others, 'file')} without images, first {found.first_other}"
+    yield from ignored_lines(found)
     for path in filter(None, (request.output, drawn)):
         yield f"written: {path}"
     yield from skipped_lines(summary.failures, summary.skipped)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, skipped_lines
+from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, ignored_lines, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.inference.review_names import NAMES, PAGE, add_images, read_named
@@ -101,7 +101,7 @@ def review(request: ReviewRequest, console: Console) -> int:
         write_review(request.output, model.title, reviewed, groups, classifier.class_names)
     if groups:
         console.print(_table(reviewed, groups))
-    for line in skipped_lines(reviewed.failures):
+    for line in (*ignored_lines(found), *skipped_lines(reviewed.failures)):
         say(console, line)
     if groups:
         say(console, f"Name the groups in {request.output / PAGE}, and save {NAMES} into {request.output}; then:")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.inference.predictions import decoded_parts
-from proser_core.data.readers.image_files import Failure, check_paths, count_images, pieces
+from proser_core.data.readers.image_files import Failure, Found, check_paths, count_images, pieces
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt
 from proser_core.recognition.logit_tables import LogitTable, joined, select
@@ -54,16 +54,18 @@ def folder_logits(
     report: Callable[[int, int], None] = lambda done, total: None,
     *,
     embeddings: bool = False,
+    found: Found | None = None,
 ) -> FolderLogits:
     """Logits of all images below a folder, and embeddings where they are asked for; `report` gets how many were
-    read, and of how many. Its first level names their classes, spelt as the model has them; "" for images directly in
-    it. Memory holds the logits, not the images. Raises DataError where no image can be decoded."""
+    read, and of how many, and `found` counts other files. Its first level names their classes, spelt as the model has
+    them; "" for images directly in it. Memory holds the logits, not the images. Raises DataError where no image can be
+    decoded."""
     check_paths([str(folder)])
     total = count_images([str(folder)])
     report(0, total)
     compute = classifier.embeddings if embeddings else classifier.logits
     tables, folders, failures = list[LogitTable](), list[str](), list[Failure]()
-    for part in decoded_parts([str(folder)], classifier.image_size):
+    for part in decoded_parts([str(folder)], classifier.image_size, found):
         failures += part.failures
         if part.names:
             tables.append(compute(part.images, device))

@@ -1,7 +1,7 @@
 """Images to be classified: files, folders, patterns such as 'photos/*.jpg', and Parquet files.
 
-They are read in pieces, so that memory does not grow with their number. An image that cannot be decoded is skipped and
-reported by name.
+They are read in pieces, so that memory does not grow with their number. An image that cannot be decoded, or is of a
+format that is not read, is skipped and reported by name.
 """
 
 import glob
@@ -16,11 +16,12 @@ import numpy as np
 
 from proser_core.data.decoding import decode_square, read_content
 from proser_core.data.readers.parquet import count_rows, encoded_rows, has_images
-from proser_core.data.readers.walking import ENDINGS, files_below
+from proser_core.data.readers.walking import ENDINGS, OTHER_ENDINGS, files_below
 from proser_core.errors import DamagedFileError, DataError
 
 PIECE = 256  # images that are read and classified at a time
 PATTERN = "*?["
+NAMED = (*ENDINGS, *OTHER_ENDINGS)  # how an image is named, whether its format is read or not
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def _image_files(paths: Iterable[str], found: Found) -> Iterator[str]:
     for path, named in itertools.chain.from_iterable(map(_files, paths)):
         if _is_written(path, found):
             continue
-        if named or (has_images(Path(path)) if _is_parquet(path) else path.lower().endswith(ENDINGS)):
+        if named or (has_images(Path(path)) if _is_parquet(path) else path.lower().endswith(NAMED)):
             yield path
         else:
             found.others += 1
@@ -197,6 +198,8 @@ def _decode(name: str, content: Content, size: int) -> np.ndarray | Failure:
     """A file is read here, by a thread of the pool: files that wait are not in memory."""
     if isinstance(content, Failure):
         return content
+    if isinstance(content, Path) and name.lower().endswith(OTHER_ENDINGS):  # a raw one might give its small preview
+        return Failure(name, f"{name} is of a format that is not read; convert it to JPEG or PNG")
     try:
         return decode_square(read_content(content), size, name)
     except DataError as error:

@@ -69,6 +69,20 @@ class TestPaths:
         assert [piece.files for piece in pieces([str(tmp_path)], found)] == [(str(tmp_path / "a.png"),)]
         assert (found.others, found.first_other) == (2, str(tmp_path / "metadata.parquet"))
 
+    def test_count_and_name_images_of_formats_that_are_not_read(self, tmp_path: Path) -> None:
+        """Also a raw image that Pillow would take for a TIFF file: it might be its preview."""
+        write(tmp_path / "a.png")
+        (tmp_path / "b.HEIC").write_bytes(b"heic")
+        (tmp_path / "c.dng").write_bytes(encode(Image.fromarray(PIXELS), "TIFF"))
+        assert count_images([str(tmp_path)]) == 3
+        for paths in ([tmp_path], sorted(tmp_path.iterdir())):
+            (part,) = read(*paths)
+            assert part.names == [str(tmp_path / "a.png")]
+            assert [failure.reason for failure in part.failures] == [
+                f"{tmp_path / name} is of a format that is not read; convert it to JPEG or PNG"
+                for name in ("b.HEIC", "c.dng")
+            ]
+
     @pytest.mark.parametrize(
         ("table", "reason"),
         [

@@ -22,6 +22,8 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.commands.drift import DriftRequest, drift
 from pipelines.commands.evaluate import EvaluateRequest, evaluate
+from pipelines.commands.predict import PredictRequest, predict
+from pipelines.commands.review import ReviewRequest, review
 from pipelines.tracking.models import load
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError
@@ -43,6 +45,28 @@ def test_a_class_is_known_in_either_spelling_of_its_accents(
     assert (code, "0 of others" in text, "no folder of an unknown class" in text) == (0, True, True)
     assert printed(calibrate, CalibrateRequest(f"models:/own/{version}", tmp_path))[0] == 0
     assert load("models:/own@candidate").classifier.class_names == names
+
+
+def test_every_command_names_images_of_formats_that_are_not_read_and_other_files(
+    registry: Registry, known: Path, tmp_path: Path
+) -> None:
+    images = tmp_path / "images"
+    shutil.copytree(known, images)
+    folder = min(images.iterdir())
+    (folder / "phone.HEIC").write_bytes(b"heic")
+    (folder / "notes.txt").write_text("what these are")
+    model, paths = "models:/own/1", (str(images),)
+    for command, request in (
+        (predict, PredictRequest(model, paths)),
+        (evaluate, EvaluateRequest(model, images)),
+        (calibrate, CalibrateRequest(model, images)),
+        (review, ReviewRequest(model, paths, tmp_path / "review")),
+        (drift, DriftRequest(model, paths)),
+    ):
+        code, text = printed(command, request)
+        assert code == 1, text
+        assert f"ignored: 1 file without images, first {folder / 'notes.txt'}" in text
+        assert f"skipped: {folder / 'phone.HEIC'} is of a format that is not read; convert it" in text
 
 
 class TestEvaluating:
