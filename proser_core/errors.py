@@ -68,6 +68,9 @@ SECRET_FIELD = re.compile(
     r"(?i)([?&;](?:sig|[^=&;\s]*(?:password|passwd|pwd|secret|token|key|credential(?!_kind)|signature)[^=&;\s]*)=)[^&;\s)'\"]+"
 )
 
+DRIVER_ERROR = re.compile(r"^\([a-z]\w*(?:\.\w+)+\) ")
+"""The kind of a database's error, with which SQLAlchemy begins its message."""
+
 
 def hide_secrets(text: str) -> str:
     """Text for people, without the passwords and keys of the URIs in it."""
@@ -75,8 +78,10 @@ def hide_secrets(text: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, without secrets, or its kind where it has none."""
-    lines = hide_secrets(str(error)).splitlines()  # before a cut, which would make one unrecognisable
+    """The first line of an error's message, without secrets, or its kind where it has none; of an error of SQLAlchemy,
+    the database's own words."""
+    text = hide_secrets(str(error))  # before a cut, which would make one unrecognisable
+    lines = DRIVER_ERROR.sub("", text).splitlines()
     return lines[0][:200] if lines else type(error).__name__
 
 

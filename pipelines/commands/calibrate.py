@@ -65,6 +65,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     from pipelines.inference.labelled_folder import class_folders, folder_logits  # these load torch and mlflow
     from pipelines.inference.recalibration import recalibrated, register_recalibrated
     from pipelines.tracking.models import load
+    from pipelines.tracking.server import connect
 
     device = chosen_device(request.device, console)
     model = load(request.model)
@@ -72,6 +73,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
         raise TrackingError(
             f"{request.model} is a folder; a new version needs a registered model, models:/NAME/VERSION"
         )
+    connect(writes=True)
     folders = class_folders(request.data, model.classifier.class_names)
     others = [name for name in folders if name not in model.classifier.class_names]
     if others:

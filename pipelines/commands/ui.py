@@ -33,9 +33,10 @@ def main(arguments: list[str]) -> int:
     from pipelines.tracking.views import newest_view, runs_link  # loads mlflow: not for --help
 
     file = sqlite_file(uri)
-    if file is not None and not file.exists():
+    is_new = file is not None and not file.exists()
+    if is_new:
         print(f"no runs yet: {file} is new. For those of another folder give the command there")
-    client = connect(creates=True)
+    client = connect(creates=is_new)
     experiment = experiment_id(client)
     address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(request.port)]

@@ -51,6 +51,23 @@ def open_database(uri: str, shown: str, file: Path | None) -> None:
         ) from error
 
 
+def check_writable(file: Path) -> None:
+    """Raises TrackingError for a database that cannot be written, or in whose folder SQLite can make no journal."""
+    try:
+        with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            database.execute(f"PRAGMA user_version = {version}")
+            database.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname.startswith("SQLITE_BUSY"):  # another process writes it
+            return
+        raise TrackingError(
+            f"{file} cannot be written ({error}); make it and its folder writable, or name another file or a server in "
+            "MLFLOW_TRACKING_URI"
+        ) from error
+
+
 def _open_once(uri: str) -> None:
     """Raises OSError where nothing listens, SQLAlchemyError where access is refused, ImportError without a driver."""
     url = make_url(uri)

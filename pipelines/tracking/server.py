@@ -88,9 +88,10 @@ def shown_uri() -> str:
     return hide_secrets(tracking_uri())
 
 
-def connect(*, creates: bool = False) -> "MlflowClient":
+def connect(*, creates: bool = False, writes: bool = False) -> "MlflowClient":
     """A client of a server that answers, or of a database that opens; one that `creates` makes a new database in a
-    file. Raises TrackingError where there is none, or it does not answer."""
+    file. Raises TrackingError where there is none, or it does not answer, or a file that it `writes` or `creates`
+    cannot be written."""
     uri = tracking_uri()
     file = sqlite_file(uri)
     if file is not None and not (creates or file.exists()):
@@ -102,12 +103,15 @@ def connect(*, creates: bool = False) -> "MlflowClient":
     warnings.filterwarnings("ignore", module="mlflow")
     import mlflow
 
-    from pipelines.tracking.databases import open_database
+    from pipelines.tracking.databases import check_writable, open_database
 
     for name in ("mlflow", "alembic"):  # after the import, which sets them too
         logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)  # it prints the traceback of what it raises
 
     open_database(uri, shown_uri(), file)
+    if file is not None and (creates or writes):
+        check_writable(file)
     try:
         mlflow.set_tracking_uri(uri)
         client = mlflow.MlflowClient(uri)

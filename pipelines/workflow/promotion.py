@@ -34,7 +34,7 @@ def promote(request: PromoteRequest, console: Console) -> int:
     """Compare, decide, record, and move the alias; exit code 1 where the candidate is refused. Raises TrackingError
     where there is no such version, where the two cannot be compared, or where another promotion comes in between."""
     _check(request)
-    client = connect()
+    client = connect(writes=True)
     if request.best_of:
         asked = request.best_of, request.storage, request.split_index, request.model_name
         made = register_best(*asked, members=request.ensemble, say=partial(say, console))

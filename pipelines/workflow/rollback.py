@@ -15,7 +15,7 @@ def rollback(model: str, alias: str, console: Console) -> int:
     ConfigError for an alias that MLflow refuses, TrackingError where no such version is recorded, or all of them were
     deleted."""
     decisions.check_alias(alias)
-    client = connect()
+    client = connect(writes=True)
     model = model_named(client, model)
     with alone(model):
         versions = existing_versions(client, model)

@@ -21,8 +21,8 @@ from sqlalchemy.exc import OperationalError
 
 from pipelines.tracking import databases
 from pipelines.tracking.databases import migrate, open_database
-from pipelines.tracking.server import connect, experiment_id, sqlite_file, tracking_uri
-from proser_core.errors import TrackingError
+from pipelines.tracking.server import EXPERIMENT, connect, experiment_id, sqlite_file, tracking_uri
+from proser_core.errors import TrackingError, first_line
 
 logging.getLogger("alembic").setLevel(logging.ERROR)
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -233,6 +233,33 @@ def test_a_place_where_no_file_can_be_is_named_at_once_for_root_too(
     with pytest.raises(TrackingError, match=expected) as said:
         connect(creates=True)
     assert "\n" not in str(said.value)
+
+
+def test_a_database_that_cannot_be_written_is_refused_before_the_work_and_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the mode of SQLite's connections: root may write whatever the permissions say."""
+    file, open_file = tmp_path / "mlflow.db", sqlite3.connect
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{file}")
+    experiment = experiment_id(connect(creates=True))
+    before = file.read_bytes()
+    connect(creates=True, writes=True)
+    assert (file.read_bytes(), files(tmp_path)) == (before, ["mlflow.db"])
+
+    def read_only(path: Path, **options: Any) -> sqlite3.Connection:
+        return open_file(f"file:{path}?mode=ro", uri=True, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    reason = rf"{file} cannot be written \(attempt to write a readonly database\); make it and its folder writable"
+    for options in ({"creates": True}, {"writes": True}):
+        with pytest.raises(TrackingError, match=reason):
+            connect(**options)
+    assert connect().get_experiment(experiment).name == EXPERIMENT
+
+
+def test_an_error_of_the_database_is_told_without_the_words_around_it() -> None:
+    error = OperationalError("SELECT 1", None, sqlite3.OperationalError("database is locked"))
+    assert first_line(error) == "database is locked"
 
 
 def test_a_command_that_only_reads_makes_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
