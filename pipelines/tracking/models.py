@@ -14,6 +14,7 @@ from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect
 from pipelines.tracking.versions import MODEL_FORMS, Version, find
 from proser_core.errors import CheckpointError, StorageError, TrackingError, last_line
+from proser_core.recognition.classifier_files import FETCH_AGAIN
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 NEXT_TO_NOTHING = 1 << 20  # bytes that are free on a full disk
@@ -66,4 +67,19 @@ def load(uri: str) -> Model:
                 f"version {version.number} of {version.name!r} cannot be fetched ({last_line(error)}); restore its "
                 "artefacts, or register it again with the same `proser run`"
             ) from error
-        return Model(uri, OpenSetClassifier.load(place), version)
+        try:
+            return Model(uri, OpenSetClassifier.load(place), version)
+        except CheckpointError as error:
+            location = client.get_model_version_download_uri(version.name, version.number)
+            raise CheckpointError(_of_version(version, location, str(error), place)) from error
+
+
+def _of_version(version: Version, location: str, reason: str, place: str) -> str:
+    """Why a version is refused, without the place that it was fetched to, and where the original is."""
+    reason = reason.replace(f"{place}/", "").replace(place, "its folder")
+    damage = reason.removesuffix(FETCH_AGAIN)
+    title = f"version {version.number} of {version.name!r}"
+    if damage == reason and not damage.endswith("is missing"):
+        return f"{title} cannot be read: {reason}"
+    where = f"{location.removeprefix('file://')}/artifacts/{CLASSIFIER}"
+    return f"{title} is damaged: {damage}; restore its artefacts ({where}), or register it again"

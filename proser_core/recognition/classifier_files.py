@@ -47,6 +47,8 @@ CARD, MODEL_CARD = "classifier.json", "MODEL_CARD.md"
 WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validation_scores.npz", "proxy.npz"
 FITTING, STANDARDISATION = "embeddings.npz", "standardisation.npz"
 MARGINS = "holdout.npz"
+FETCH_AGAIN = "; fetch the model again"
+"""How the message about a classifier ends that is not as it was saved."""
 PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
 NEEDED = {
     "sha256",
@@ -150,7 +152,7 @@ def read_classifier(folder: Path) -> dict[str, Any]:
     except CheckpointError:
         raise
     except Exception as error:  # values of any kind may stand in a card whose digests were made again
-        raise CheckpointError(f"{folder / CARD} is damaged: {first_line(error)}; fetch the model again") from error
+        raise CheckpointError(f"{folder / CARD} is damaged: {first_line(error)}{FETCH_AGAIN}") from error
 
 
 def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,7 +169,7 @@ def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
     own = from_json(OwnArchitecture, card["own"]) if card.get("own") else None
     net = _net(folder, card, network, split.num_known, own)
     if _digest(card) != card["card_sha256"]:  # last: what can be named was named above
-        raise CheckpointError(f"{folder / CARD} was changed after it was saved; fetch the model again")
+        raise CheckpointError(f"{folder / CARD} was changed after it was saved{FETCH_AGAIN}")
     mean, std = card["normalisation"]
     saved_scores = next((folder / name for name in (VALIDATION, MARGINS) if name in card["sha256"]), None)
     return {
@@ -249,7 +251,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
     try:
         card = read_json(folder / CARD)
     except ValueError as error:
-        raise CheckpointError(f"{folder / CARD} is not JSON ({error}); fetch the model again") from error
+        raise CheckpointError(f"{folder / CARD} is not JSON ({error}){FETCH_AGAIN}") from error
     found = card.get("format") if isinstance(card, dict) else None
     if found not in FORMATS:
         older = isinstance(found, int) and found < FORMAT
@@ -259,16 +261,16 @@ def _read_card(folder: Path) -> dict[str, Any]:
         )
     missing = sorted({*NEEDED, "margin" if found == FORMAT_OF_MARGINS else "score"} - set(card))
     if missing:
-        raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}; fetch the model again")
+        raise CheckpointError(f"{folder / CARD} lacks {', '.join(missing)}{FETCH_AGAIN}")
     return card
 
 
 def _check_files(folder: Path, card: dict[str, Any]) -> None:
     for name, digest in card["sha256"].items():
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} is not whole: {name} is missing; fetch the model again")
+            raise CheckpointError(f"{folder} is not whole: {name} is missing{FETCH_AGAIN}")
         if sha256_of(folder / name) != digest:
-            raise CheckpointError(f"{folder / name} was changed after it was saved; fetch the model again")
+            raise CheckpointError(f"{folder / name} was changed after it was saved{FETCH_AGAIN}")
 
 
 def _digest(card: Mapping[str, Any]) -> str:

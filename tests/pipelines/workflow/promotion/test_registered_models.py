@@ -65,8 +65,17 @@ def test_a_registered_model_that_was_changed_is_refused_by_name(
     values = json.loads(card.read_text())
     values["calibration"]["bias"] += 1
     card.write_text(json.dumps(values))
-    with pytest.raises(CheckpointError, match=f"{CARD} was changed after it was saved"):
-        load(f"models:/{registry.name}@champion")
+    title, advice = f"version 1 of '{registry.name}'", f"; restore its artefacts ({card.parent}), or register it again"
+    assert refusal(registry) == f"{title} is damaged: {CARD} was changed after it was saved{advice}"
+    values["format"] = 99
+    card.write_text(json.dumps(values))
+    assert refusal(registry).startswith(f"{title} cannot be read: {CARD} has format 99; this version reads")
     card.unlink()
-    with pytest.raises(CheckpointError, match=f"{CARD} is missing"):
+    missing = f"its folder is not an open-set classifier: {CARD} is missing"
+    assert refusal(registry) == f"{title} is damaged: {missing}{advice}"
+
+
+def refusal(registry: Registry) -> str:
+    with pytest.raises(CheckpointError) as refused:
         load(f"models:/{registry.name}@champion")
+    return str(refused.value)
