@@ -1,6 +1,5 @@
 """`proser serve MODEL`: predict over HTTP."""
 
-import math
 import os
 import re
 import signal
@@ -29,6 +28,7 @@ from proser_core.errors import ConfigError
 if TYPE_CHECKING:
     from pipelines.serving.access import Access
 
+LONGEST_PAUSE_S = 86_400
 Ask = Callable[[float], dict[str, str]]
 """The state of any one of the processes that serve, within so many seconds."""
 
@@ -71,8 +71,10 @@ class ServeRequest:
                 "--host got an empty name; need an address, such as 127.0.0.1, or 0.0.0.0 for all networks"
             )
         check_port_number(self.port)
-        if not (math.isfinite(self.reload_pause) and self.reload_pause >= 0):
-            raise ConfigError(f"--reload-pause got {self.reload_pause}; need 0 or more seconds")
+        if not 0 <= self.reload_pause <= LONGEST_PAUSE_S:
+            raise ConfigError(
+                f"--reload-pause got {self.reload_pause:g}; need seconds from 0, never, to {LONGEST_PAUSE_S:,}, a day"
+            )
 
     @property
     def least_and_most(self) -> tuple[int, int]:

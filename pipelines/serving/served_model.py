@@ -60,9 +60,13 @@ class ServedModel:
         return False
 
     def follow(self, seconds: float, stop: threading.Event) -> None:
-        """Poll every so many seconds until `stop`."""
-        while not stop.wait(seconds * (BACKOFF_FACTOR if self.problem else 1)):
-            self.poll()
+        """Poll every so many seconds until `stop`; any other end is a problem."""
+        try:
+            while not stop.wait(seconds * (BACKOFF_FACTOR if self.problem else 1)):
+                self.poll()
+        finally:
+            if not stop.is_set():
+                self.problem = self.brief = "the alias is not followed any more; start the server again"
 
     def _load(self) -> Model:
         """With one prediction made: the first one takes longer, and shows that the model works here."""

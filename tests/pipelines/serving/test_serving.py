@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -232,6 +233,11 @@ class TestOptions:
     def test_numbers_that_no_server_can_have_are_refused(self, field: str) -> None:
         with pytest.raises(ConfigError, match=f"--{field.replace('_', '-')} got -1"):
             ServeRequest("model", **{field: -1})
+
+    @pytest.mark.parametrize("pause", [1e10, math.inf, math.nan])
+    def test_a_pause_that_no_one_would_wait_for_is_refused(self, pause: float) -> None:
+        with pytest.raises(ConfigError, match=re.escape(f"--reload-pause got {pause:g}; need seconds from 0")):
+            ServeRequest("model", reload_pause=pause)
 
     @pytest.mark.parametrize("field", ["max_images", "max_megabytes", "max_megapixels"])
     def test_limits_that_let_nothing_in_are_refused(self, field: str) -> None:

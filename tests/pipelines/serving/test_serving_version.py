@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,15 @@ class TestServedModel:
         recogniser.model.poll()
         problem = json.loads(bytes(asyncio.run(Routes(recogniser).health()).body))["problem"]
         assert problem == "the registry does not answer, or the alias is gone"
+
+    def test_a_health_check_tells_that_nothing_follows_the_alias_any_more(self, registry: Registry) -> None:
+        """As where the pause is longer than a thread can wait."""
+        options = Options("models:/held@champion", "", "cpu", Limits(), 256, 0, Access(("127.0.0.1",)))
+        recogniser, stop = Recogniser(options), threading.Event()
+        with pytest.raises(OverflowError):
+            recogniser.model.follow(threading.TIMEOUT_MAX * 2, stop)
+        problem = json.loads(bytes(asyncio.run(Routes(recogniser).health()).body))["problem"]
+        assert problem == "the alias is not followed any more; start the server again"
 
     def test_a_model_that_was_deleted_and_made_anew_is_another_version_with_its_own_expected_scores(
         self, registry: Registry, classifier: OpenSetClassifier
