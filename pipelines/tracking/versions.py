@@ -16,6 +16,7 @@ OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of version
 CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
 SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
 CANDIDATE, CHAMPION = "candidate", "champion"
+MOST_DIGITS = 9  # of a number of a version: databases fail at longer ones, which looks like an outage
 DEFAULT_MODEL = Recipe.model_name
 
 
@@ -50,9 +51,10 @@ def find(client: MlflowClient, uri: str) -> Version:
     if parts is None:
         raise TrackingError(f"got {uri}; need {MODEL_FORMS}")
     name = parts["name"]
+    found = None
     if parts["alias"]:
         found = get_or_none(lambda: client.get_model_version_by_alias(name, parts["alias"]))
-    else:
+    elif len(parts["version"]) <= MOST_DIGITS:
         found = get_or_none(lambda: client.get_model_version(name, parts["version"]))
     if found is None:  # a server asks every few seconds, so that all versions are listed for the message alone
         versions = existing_versions(client, name)

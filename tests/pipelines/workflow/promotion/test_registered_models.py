@@ -46,6 +46,7 @@ def test_no_name_in_the_list_is_cut_at_80_columns(registry: Registry, classifier
         ("models:/other@champion", "no version of a model 'other'; it has models: .*NAME"),
         ("models:/NAME@best", "no alias 'best'; it has versions 1 and aliases @candidate, @champion"),
         ("models:/NAME/7", "no version '7'; it has versions 1"),
+        (f"models:/NAME/{2**63}", f"no version '{2**63}'; it has versions 1"),
         ("models:/NAME", "need models:/NAME@ALIAS"),
     ],
 )
