@@ -16,6 +16,7 @@ from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.store.files import absolute
 
 
 def recalibrated(classifier: OpenSetClassifier, logits: LogitTable, target_rate: float) -> OpenSetClassifier:
@@ -35,7 +36,7 @@ def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Pat
 
     @contextmanager
     def calibration_run() -> Iterator[str]:
-        with run_of_its_own(client, f"calibrate: {model.title} on {data.name}") as run_id:
+        with run_of_its_own(client, f"calibrate: {model.title} on {Path(absolute(data)).name}") as run_id:
             client.log_metric(run_id, "calibration/bias", calibration.bias)
             client.log_metric(run_id, "calibration/known_rate", calibration.known_rate)
             client.log_param(run_id, "target_rate", calibration.target_rate)
