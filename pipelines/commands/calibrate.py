@@ -95,9 +95,15 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
         scored = scored.in_folders()
     else:
         say(console, f"no folder of a class in {request.data}: all images are taken for known ones")
+    count = len(scored.logits)
     if request.unknown_share is not None:  # of n images one at least may be called unknown, as of any others
-        rate = min(rate, 1 - 1 / max(len(scored.logits), 2))
-    _check_count(len(scored.logits), rate)
+        if count < 2:
+            raise ConfigError(
+                f"--unknown-share got {counted(count, 'image')}; need at least 2, so that one of them may be called "
+                "unknown. Give more images"
+            )
+        rate = min(rate, 1 - 1 / count)
+    _check_count(count, rate)
     classifier = recalibrated(model.classifier, scored.logits, rate)
     registered = register_recalibrated(model, classifier, request.data)
     for line in (*_lines(model, classifier.calibration), *ignored_lines(found), *skipped_lines(scored.failures)):

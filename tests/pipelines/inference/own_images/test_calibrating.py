@@ -99,6 +99,15 @@ def test_it_can_be_compared_with_the_model_that_it_was_made_of(registry: Registr
     assert METRICS["known_accuracy"] not in text, "it was measured with another bias"
 
 
+def test_its_run_is_titled_by_the_folder_also_where_that_is_the_working_directory(
+    registry: Registry, known: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(known)
+    printed(calibrate, CalibrateRequest("models:/own/1", Path(), 0.75))
+    run_id = registry.client.get_model_version_by_alias("own", "candidate").run_id
+    assert registry.client.get_run(run_id).info.run_name == f"calibrate: own version 1 on {known.name}"
+
+
 @pytest.mark.parametrize(("rate", "needed"), [(0.95, 20), (0.9, 10), (0.93, 15), (0.97, 34), (0.7, 4)])
 def test_there_are_as_many_images_as_make_one_unknown(rate: float, needed: int) -> None:
     assert images_needed(rate) == needed
@@ -132,6 +141,13 @@ def test_where_it_is_cheapest_to_keep_all_known_images_one_is_called_unknown(
     printed(calibrate, CalibrateRequest("models:/own/1", known, unknown_share=1e-6))
     made = load("models:/own@candidate").classifier.calibration
     assert made.known_rate == 1 - 1 / made.num_images
+
+
+def test_a_single_image_is_too_few_for_the_cheapest_rate_too(registry: Registry, known: Path, tmp_path: Path) -> None:
+    image = next(known.glob("*/*.png"))
+    (tmp_path / image.name).symlink_to(image)
+    with pytest.raises(ConfigError, match="--unknown-share got 1 image; need at least 2, so that one of them may"):
+        printed(calibrate, CalibrateRequest("models:/own/1", tmp_path, unknown_share=0.1))
 
 
 def test_the_cheapest_rate_of_a_model_that_saw_no_unknown_image_is_not_guessed(
