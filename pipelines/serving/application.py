@@ -2,6 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -227,7 +228,12 @@ def _complete(schema: dict[str, Any], *, needs_token: bool) -> None:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteHTTPException)
-    return problem(request.scope, error.status_code, error.detail, dict(error.headers or {}))
+    headers, text = dict(error.headers or {}), error.detail
+    if text == HTTPStatus(error.status_code).phrase:  # of the router, which says no more
+        allowed = headers.get("Allow", "")
+        need = f"{allowed} with an image" if allowed == "POST" else allowed or "another path"
+        text = f"got {request.method} {request.scope['path']}; need {need}. All routes: /docs"
+    return problem(request.scope, error.status_code, text, headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -5,6 +5,7 @@ import re
 import uuid
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -57,6 +58,21 @@ class Outputs:
     def array(self, name: str) -> np.ndarray:
         (output,) = [each for each in self.answer["outputs"] if each["name"] == name]
         return np.array(output["data"]).reshape(output["shape"])
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "field", "need"),
+    [
+        ("/predict", 405, "detail", "need POST with an image. All routes: /docs"),
+        ("/predictions", 404, "detail", "need another path. All routes: /docs"),
+        ("/v2/models/digits%20model/infer", 405, "error", "need POST with an image. All routes: /docs"),
+    ],
+)
+def test_a_method_or_a_path_that_is_not_there_is_told_what_is(
+    address: str, path: str, status: int, field: str, need: str
+) -> None:
+    got, answer = get(f"{address}{path}")
+    assert (got, json.loads(answer)) == (status, {field: f"got GET {unquote(path)}; {need}"})
 
 
 class TestOpenInferenceProtocol:
