@@ -210,7 +210,7 @@ def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict
 def from_base64(text: object, number: int) -> bytes:
     """An image file's content. Raises HTTPException with the number of the image."""
     if not isinstance(text, str):
-        raise HTTPException(400, f"image {number} is a {type(text).__name__}; need an image file's content in base64")
+        raise HTTPException(400, f"image {number} is no text; need an image file's content as base64 text")
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:

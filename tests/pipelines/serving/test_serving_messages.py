@@ -94,6 +94,11 @@ class TestMessages:
         assert caught.value.status_code == 400
         assert "base64" in caught.value.detail
 
+    def test_an_image_in_json_that_is_no_text_is_told_in_the_words_of_json(self) -> None:
+        with pytest.raises(HTTPException) as caught:
+            encoded_images(JSON, b'{"images": [1]}', LIMITS)
+        assert caught.value.detail == "image 0 is no text; need an image file's content as base64 text"
+
     @pytest.mark.parametrize(
         ("files", "fields", "refused"),
         [(16, 0, ""), (16, 16, ""), (17, 0, "got 17 images; need 16 or fewer"), (1, 32, "got a form of 33 fields")],
