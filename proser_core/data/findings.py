@@ -151,7 +151,7 @@ def _classes(inspection: Inspection) -> Iterator[Finding]:
     groups, labels = inspection.groups[rows], inspection.labels[rows]
     counts = np.array([len(np.unique(groups[labels == number])) for number in range(len(trained))])
     few = {
-        number: f"{count} of {images} images"
+        number: f"{count} of {counted(images, 'image')}"
         for number, (count, images) in enumerate(zip(counts.tolist(), trained.tolist(), strict=True))
         if count < listing.least_groups and number not in small
     }
@@ -165,7 +165,7 @@ def _classes(inspection: Inspection) -> Iterator[Finding]:
     yield _of_classes(
         inspection,
         f"classes of fewer than {FEW} images",
-        {number: f"{trained[number]} images" for number in few_images(trained).tolist() if number not in small},
+        {number: counted(trained[number], "image") for number in few_images(trained).tolist() if number not in small},
         "They are learnt badly, and a test on so few says little of them: add images, or remove the class.",
     )
     if (ratio := largest_to_smallest(trained)) >= IMBALANCE:
