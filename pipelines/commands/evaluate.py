@@ -120,7 +120,7 @@ def _metrics_table(title: str, found: "FolderMetrics") -> Table:
 
 
 def _score_table(compared: "ScoreComparison", classifier: "OpenSetClassifier") -> Table:
-    rate = f"{100 * classifier.calibration.target_rate:g}"
+    rate = f"{100 * classifier.calibration.target_rate:.4g}"
     head = f"all scores, each calibrated to accept {rate} % of these known images, %"
     table = TitledTable("score", title=head, box=box.SIMPLE_HEAD)
     rows, names = list(compared.metrics.values()), list(compared.metrics)

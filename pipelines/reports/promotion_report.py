@@ -39,7 +39,7 @@ def comparison_tables(comparison: Comparison, candidate: Contender, champion: Co
         "",
         "",
         "",
-        f"target {100 * comparison.target_rate:g}",
+        f"target {100 * comparison.target_rate:.4g}",
     )
     tested = _table(DECIDE_NOTHING, candidate, champion)
     for row in _shown(candidate, champion, bold):
@@ -84,7 +84,7 @@ def decision_note(
         parts += [f"\n{_title(comparison)}.\n", markdown_table([*head, "95 % interval", ""], _deciding(comparison))]
         parts += [
             f"Known rate of the candidate on all its validation images: {percent(comparison.known_rate)} % "
-            f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:g} %."
+            f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:.4g} %."
         ]
         parts += [f"\n{line[0].upper()}{line[1:]}." for line in differing_classes(comparison)]
     shown = _shown(candidate, champion)

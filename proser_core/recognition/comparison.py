@@ -76,7 +76,7 @@ class Comparison:
         if self.interval[1] < self.target_rate:
             found.append(
                 f"known rate: {100 * self.known_rate:.1f} % of the validation images stay known (95 % interval to "
-                f"{100 * self.interval[1]:.1f} %); the target is {100 * self.target_rate:g} %"
+                f"{100 * self.interval[1]:.1f} %); the target is {100 * self.target_rate:.4g} %"
             )
         return found
 

@@ -1,0 +1,18 @@
+"""What a promotion was decided on, as people read it."""
+
+import io
+
+from rich.console import Console
+
+from pipelines.reports.promotion_report import Contender, comparison_tables, decision_note
+from proser_core.recognition.comparison import Comparison
+
+
+def test_a_target_rate_has_four_digits_everywhere_as_calibrate_prints_it() -> None:
+    found = Comparison({}, 0.9, (0.88, 0.92), 14 / 15, 0.02, 20, 20)
+    sides = Contender("new", {}), Contender("old", {})
+    out = io.StringIO()
+    Console(file=out, width=200).print(*comparison_tables(found, *sides))
+    for text in (out.getvalue(), decision_note("title", found, [], *sides), *found.objections[-1:]):
+        assert "93.33" in text
+        assert "93.333" not in text
