@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import sys
-import textwrap
 import threading
 from copy import copy
 
@@ -13,11 +12,9 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import TextType
 
-from proser_core.errors import hide_secrets
+from proser_core.errors import filled, hide_secrets, print_error
 
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # but tabs
-COPIED = re.compile(r"[/\\]|^ *proser ")  # in a line with a path, a URI or a command, which a break would damage
-COMMAND = re.compile(r"`[^`]*`")  # in a sentence
 
 
 def console() -> Console:
@@ -58,23 +55,16 @@ def shown(text: str) -> str:
 
 def warn(text: str) -> None:
     """Print one line on stderr, where there is no console."""
-    print(f"proser: {shown(text)}", file=sys.stderr, flush=True)
+    print_error(f"proser: {shown(text)}")
 
 
 def say(console: Console, text: str) -> None:
     """Print one line as it is, without markup; on a terminal a sentence is broken between words, where nothing in it is
     to be copied."""
     text = shown(text)
-    if console.is_terminal and not COPIED.search(text):
-        text = _filled(text, console.width)
+    if console.is_terminal:
+        text = filled(text, console.width)
     console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _filled(line: str, width: int) -> str:
-    indent = line[: len(line) - len(line.lstrip(" "))]
-    line = COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line)  # which no line has here
-    filled = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return filled.replace("\0", " ")
 
 
 def interrupt() -> None:

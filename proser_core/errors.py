@@ -4,8 +4,10 @@ import errno
 import os
 import re
 import select
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Callable
 
 NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
@@ -91,6 +93,28 @@ def last_line(error: BaseException) -> str:
     return lines[-1]
 
 
+COPIED = re.compile(r"[/\\]|^ *proser ")  # in a line with a path, a URI or a command, which a break would damage
+COMMAND = re.compile(r"`[^`]*`")  # in a sentence
+
+
+def filled(line: str, width: int) -> str:
+    """A line for a terminal, broken between words where nothing in it is to be copied."""
+    if COPIED.search(line):
+        return line
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    line = COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line)  # which no line has here
+    text = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return text.replace("\0", " ")
+
+
+def print_error(text: str) -> None:
+    """Print lines on stderr; on a terminal as `filled` has them."""
+    if sys.stderr.isatty():
+        size = shutil.get_terminal_size(fallback=os.get_terminal_size(sys.stderr.fileno()))
+        text = "\n".join(filled(line, size.columns or 80) for line in text.split("\n"))
+    print(text, file=sys.stderr, flush=True)
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM: a command ends by it as by Ctrl-C."""
 
@@ -120,17 +144,17 @@ def _report_errors(command: Callable[[], int], interrupted: str) -> int:
     try:
         return command()
     except ProserError as error:
-        print(f"proser: {hide_secrets(str(error))}", file=sys.stderr)
+        print_error(f"proser: {hide_secrets(str(error))}")
         return 1 if isinstance(error, TrainingError | StorageError) else 2
     except OSError as error:
         if error.errno not in NOT_ALLOWED or error.filename is None:
             raise
         where = f"{error.filename}: {error.strerror}"
-        print(f"proser: {where}; need a path that can be read, and written to where results go", file=sys.stderr)
+        print_error(f"proser: {where}; need a path that can be read, and written to where results go")
         return 2
     except KeyboardInterrupt as error:
         how, code = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
-        print(f"\nproser: {how}{interrupted}", file=sys.stderr)
+        print_error(f"\nproser: {how}{interrupted}")
         return code
 
 

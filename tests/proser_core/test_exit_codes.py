@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,26 @@ def test_a_reader_that_has_gone_ends_a_command_in_silence(body: str) -> None:
     ended = run(body, writer)
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("message", "lines"),
+    [
+        ("the model has no version 7; it has versions 1", ["proser: the model has no version 7;", "it has versions 1"]),
+        ("no version 7 in /tmp/a; it has 1", ["proser: no version 7 in /tmp/a; it has 1"]),
+    ],
+)
+def test_an_error_on_a_terminal_is_broken_between_words_where_nothing_is_to_be_copied(
+    message: str, lines: list[str]
+) -> None:
+    reader, writer = os.openpty()
+    termios.tcsetwinsize(writer, (24, 36))
+    program = PROGRAM.format(body=f"import proser_core.errors as errors; raise errors.ConfigError({message!r})")
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=writer, env=environment)
+    os.close(writer)
+    assert os.read(reader, 1000).decode().splitlines() == lines
+    os.close(reader)
 
 
 def test_a_broken_pipe_of_something_else_is_told() -> None:
