@@ -3,7 +3,7 @@
 import json, torch
 extra = {"classes.json": ""}
 program = torch.export.load("program.pt2", extra_files=extra).module()
-indices, unknown_scores, probabilities = program(images)   # uint8[N, size, size, 3]
+indices, unknown_scores, probabilities = program(torch.from_numpy(images))   # uint8[N, size, size, 3]
 names = json.loads(extra["classes.json"])                  # the last one is "unknown"
 
 `onnx_program.py` writes the same program in ONNX.

@@ -1,6 +1,7 @@
 """`proser export MODEL`: a checked file, or one line that says why there is none."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from proser_core.recognition import onnx_program, program
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import Outputs, Run
 from proser_core.store.store import Artefact
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -36,6 +39,24 @@ def test_the_file_decides_as_the_model_and_says_what_it_is(
     about = json.loads(extra["about.json"])
     assert about["classes"] == json.loads(extra["classes.json"]) == [*classifier.class_names, "unknown"]
     assert (about["image_size"], about["bias"]) == (8, classifier.calibration.bias)
+
+
+def test_the_documented_lines_that_need_torch_alone_take_numpy_images(
+    model: str,
+    classifier: OpenSetClassifier,
+    pixels: np.ndarray,
+    tmp_path: Path,
+    proser: Proser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/models.md").read_text(), re.DOTALL)
+    (code,) = (block for block in blocks if '"model.pt2"' in block)
+    monkeypatch.chdir(tmp_path)
+    assert proser("export", model, "-o", "model.pt2")[0] == 0
+    found = {"images": pixels}
+    exec(code, found)
+    np.testing.assert_array_equal(found["indices"], classifier.predict(pixels).indices)
+    assert found["names"] == [*classifier.class_names, "unknown"]
 
 
 @pytest.mark.slow
