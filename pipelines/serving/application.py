@@ -27,6 +27,7 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 ByReplica = Mapping[str, Sequence[Metric]]
 VERSION = importlib.metadata.version("proser")
+NO_ROUTE = (404, 405)  # refusals of the router
 PAGE: dict[str, Any] = {"content": {"text/html": {}}}
 
 
@@ -229,7 +230,7 @@ def _complete(schema: dict[str, Any], *, needs_token: bool) -> None:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteHTTPException)
     headers, text = dict(error.headers or {}), error.detail
-    if text == HTTPStatus(error.status_code).phrase:  # of the router, which says no more
+    if error.status_code in NO_ROUTE and text == HTTPStatus(error.status_code).phrase:  # the router says no more
         allowed = headers.get("Allow", "")
         need = f"{allowed} with an image" if allowed == "POST" else allowed or "another path"
         text = f"got {request.method} {request.scope['path']}; need {need}. All routes: /docs"

@@ -19,7 +19,7 @@ from proser_core.digests import digest_of, sha256_of
 from proser_core.jobs.own_networks.spec import OwnJob
 from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, Job
 from proser_core.store.files import cache_folder, write_atomically
-from proser_core.store.lock import absent_folders, exclusive_storage
+from proser_core.store.lock import IDENTITY, absent_folders, exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
 
 MIRROR_VARIABLE = "PROSER_MIRROR"
@@ -28,8 +28,6 @@ STORE, NODE = "storage", "node"
 """Parts of a mirror: the driver's store, and the folder in which workers of the machine train."""
 USER_FILES = "files"
 """Stage of a storage with a user's own files, under names from their content."""
-IDENTITY = ".identity"
-"""File of a storage with a random name, which moves with it."""
 TRANSFERS = 8  # folders at a time
 POLL_EVERY_S = 5.0  # at least; a poll takes at most a tenth of the time
 

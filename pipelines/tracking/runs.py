@@ -110,7 +110,6 @@ class ParentRun:
     def _child(self, trial_key: str, name: str) -> ChildRun:
         """The run of a trial: found by its key, else created."""
         if trial_key not in self._children:
-            self._read_status()
             self._resume()
             tags = {PARENT_TAG: self.run_id, TRIAL_KEY: trial_key}
             run = create_run(self.client, self.experiment_id, name, tags)
@@ -215,10 +214,6 @@ class ParentRun:
         if self.status != "FINISHED":
             self._resume()
 
-    def _read_status(self) -> None:
-        """Read the server's: a command that has lost the storage, and does not know it yet, may have ended the run."""
-        self.status = self.client.get_run(self.run_id).info.status
-
     def _resume(self) -> None:
         if self.status == "FAILED":
             self.client.set_tag(self.run_id, NOTE, "")
@@ -229,7 +224,8 @@ class ParentRun:
     def end(self, status: str, reason: str = "") -> None:
         """End as FINISHED, FAILED or KILLED; a reason is the run's description until it resumes. Trials that were cut
         off are marked as killed until they resume."""
-        self._read_status()
+        # a command that has lost the storage, and does not know it yet, may have ended the run
+        self.status = self.client.get_run(self.run_id).info.status
         if self.status == "FINISHED":
             return
         if status != "FINISHED":

@@ -13,6 +13,8 @@ from proser_core.errors import ConfigError, InUseError, TrainingError
 from proser_core.store.files import disk_full_errors
 
 LOCK = ".lock"
+IDENTITY = ".identity"
+"""File of a storage with a random name, which moves with it."""
 WAIT = 120.0
 """Seconds that a training waits for a process of an earlier attempt; one whose machine left its cluster ends in 60."""
 
@@ -78,9 +80,11 @@ def exclusive_training(folder: Path) -> Iterator[None]:
 
 
 def _delete_unused(made: Sequence[Path]) -> None:
-    """Delete folders that hold nothing but the lock, while it is held."""
-    if made and [path.name for path in made[0].iterdir()] == [LOCK]:
-        (made[0] / LOCK).unlink()
+    """Delete folders that hold nothing but the lock, while it is held, and perhaps the storage's name."""
+    files = list(made[0].iterdir()) if made else []
+    if files and {path.name for path in files} <= {LOCK, IDENTITY}:
+        for path in files:
+            path.unlink()
         for folder in made:
             folder.rmdir()
 

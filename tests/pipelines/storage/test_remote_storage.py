@@ -13,12 +13,13 @@ from storages import BUCKET, TASK, Machines, artefact, s3_server
 import pipelines.storage.lease
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
-from pipelines.storage.mirror import IDENTITY, Mirror
+from pipelines.storage.mirror import Mirror
 from pipelines.storage.objects import open_objects
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.errors import StorageError
 from proser_core.jobs import spec
+from proser_core.store.lock import IDENTITY
 from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 

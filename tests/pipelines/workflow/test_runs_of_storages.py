@@ -12,10 +12,11 @@ from storages import Machines
 
 import pipelines.storage.lease
 from pipelines.storage.lease import LOCK
-from pipelines.storage.mirror import IDENTITY, open_storage
+from pipelines.storage.mirror import open_storage
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.session import mark_run_failed, open_run
 from pipelines.workflow.stale_artefacts import is_storage
+from proser_core.store.lock import IDENTITY
 from proser_core.store.store import Store
 
 
