@@ -18,7 +18,7 @@ RUNGS = (10, 30)
 """Percent of a trial's own epochs; points of one search may differ in their number, and so in their learning rates."""
 WHOLE = 100
 ONE_IN = 3
-"""Of so many trials, one goes on."""
+"""Of so many trials, one goes on, rounded down as in the paper; at least one."""
 
 
 def halve(trials: Sequence[Trial], train: Callable[[list[Trial], int], None]) -> set[str]:
@@ -82,7 +82,7 @@ def _epochs_between(trial: Trial, before: int, percent: int) -> int:
 
 
 def _number_kept(count: int) -> int:
-    return -(-count // ONE_IN)
+    return count // ONE_IN or min(count, 1)
 
 
 def _best(trials: Sequence[Trial], percent: int) -> list[Trial]:

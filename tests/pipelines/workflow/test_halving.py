@@ -81,10 +81,10 @@ def test_the_best_third_goes_on_at_each_rung(trials: Callable[[int, int], list[T
     train, made = Trainer(rising(25)), trials(25, 20)
     expected = rungs_left(made)
     behind = halve(made, train)
-    assert train.epochs == {str(n): 20 if n >= 22 else 6 if n >= 16 else 2 for n in range(25)}
-    assert behind == {str(n) for n in range(22)}
-    assert expected == [[2] * 25, [4] * 9, [14] * 3]
-    assert sum(train.epochs.values()) == sum(map(sum, expected)) == 128
+    assert train.epochs == {str(n): 20 if n >= 23 else 6 if n >= 17 else 2 for n in range(25)}
+    assert behind == {str(n) for n in range(23)}
+    assert expected == [[2] * 25, [4] * 8, [14] * 2]
+    assert sum(train.epochs.values()) == sum(map(sum, expected)) == 110
     assert fallen_behind(made) == behind
     assert rungs_left(made) == [[], [], []], "nothing of it is left"
 

@@ -38,7 +38,7 @@ def folder(run_folder: RunFolder, spaces: Path) -> RunFolder:
 @pytest.fixture(scope="module")
 def searched(folder: RunFolder) -> tuple[Done, list[dict[str, Any]], dict[str, int]]:
     ray.shutdown()  # a limit of time starts it with its dashboard, which frees the places of stopped trials
-    return printed(sweep, search(folder, 5, num_samples=5, max_hours=1.0)), rows_of(folder), stamps(folder)
+    return printed(sweep, search(folder, 5, num_samples=6, max_hours=1.0)), rows_of(folder), stamps(folder)
 
 
 def test_one_point_in_three_goes_on_and_the_others_are_stopped_with_a_reason(searched: tuple) -> None:
@@ -46,7 +46,7 @@ def test_one_point_in_three_goes_on_and_the_others_are_stopped_with_a_reason(sea
     (code, text), rows, _ = searched
     assert (code, "the time is up" in text) == (0, False)
     points = [row for row in rows if row["spaces"] == ["draws"]]
-    stops = ["", *["stopped after epoch 1 of 5"] * 3, "stopped after epoch 2 of 5"]
+    stops = ["", *["stopped after epoch 1 of 5"] * 4, "stopped after epoch 2 of 5"]
     assert sorted(row["reason"] for row in points) == stops
     assert all((row["status"] == "stopped") == bool(row["reason"]) for row in points)
     assert all(0 < row["metrics"][SELECTION_METRIC] <= 1 for row in points)
@@ -58,7 +58,7 @@ def test_the_control_and_the_own_point_are_never_stopped(searched: tuple) -> Non
 
 
 def test_a_search_that_has_ended_is_found_again(searched: tuple, folder: RunFolder) -> None:
-    code, text = printed(sweep, search(folder, 5, num_samples=5, max_hours=1.0))
+    code, text = printed(sweep, search(folder, 5, num_samples=6, max_hours=1.0))
     assert code == 0
     assert "every stage was already finished" in text
     assert stamps(folder) == searched[2]
