@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from benchmarks.tables import Table
+from benchmarks.harness.tables import Table
 from proser_core.jobs.spec import PREPARE
 from proser_core.store.store import load_if_complete
 

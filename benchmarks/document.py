@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables import Table, Target, targets_table
+from benchmarks.harness.tables import Table, Target, targets_table
 
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 

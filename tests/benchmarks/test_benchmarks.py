@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.__main__ import USUAL, main
 from benchmarks.document import filled
-from benchmarks.tables import Table, Target, comparison, targets_table
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,12 +88,9 @@ def test_every_target_has_a_measurement_and_a_verdict(quick_run):
 
 @pytest.mark.slow
 def test_results_are_equal_to_scikit_learns(quick_run):
-    tables = quick_run[1]["benchmarks"]["evaluation"]["tables"][:2]
-    assert all(
-        {"at once", "scikit-learn", "NumPy, vectorised"} == {row[0] for row in table["rows"]} for table in tables
-    )
-    differences = [float(table["notes"][0].rpartition(" ")[2].rstrip(".")) for table in tables]
-    assert max(differences) < 1e-12
+    (table,) = quick_run[1]["benchmarks"]["evaluation"]["tables"]
+    assert {"at once", "scikit-learn", "NumPy, vectorised"} == {row[0] for row in table["rows"]}
+    assert float(table["notes"][0].rpartition(" ")[2].rstrip(".")) < 1e-12
 
 
 @pytest.mark.slow
@@ -108,17 +104,3 @@ def test_a_document_is_filled_between_its_marks_and_again(quick_run):
     seconds = {name: report["seconds"] for name, report in quick_run[1]["benchmarks"].items()}
     assert f"- seconds of all benchmarks: {sum(seconds.values()):.0f} (step {seconds['step']:.0f}, " in once
     assert filled(once, quick_run[1]) == once
-
-
-def test_a_ratio_is_taken_round_by_round():
-    table = comparison("title", {"fast": [1.0, 2.0, 1.0], "slow": [2.0, 8.0, 3.0]}, against="slow")
-    assert table.rows[0][1] == 1000.0
-    assert table.rows[0][4] == 3.0  # the median of 2, 4 and 3
-    assert table.rows[1][4:] == (1.0, 1.0, 1.0)
-
-
-def test_what_was_not_measured_says_so():
-    targets = [Target("a", 2.0, 1.5), Target("b", 2.0, 1.5, at_least=False), Target("c", None, 1.5)]
-    assert [target.verdict for target in targets] == ["met", "missed", "not measured"]
-    assert "| c | not measured | >= 1.5 x | not measured |" in targets_table(targets).markdown()
-    assert "not measured" in Table("t", ("x",), [(None,)]).markdown()

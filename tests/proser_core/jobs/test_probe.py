@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_tasks import CPU, SIZE, training_batches
 
-from benchmarks.kernels import OperationCount, count_kernels, difference
+from benchmarks.harness.operations import OperationCount, count_kernels, difference
 from proser_core.config import FinetuneConfig, NetworkConfig
 from proser_core.data.augmentation.rand_augment import OPERATIONS, rand_augment
 from proser_core.learning.fit import fit

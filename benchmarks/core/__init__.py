@@ -1,0 +1,1 @@
+"""Benchmarks of `proser_core`: none imports Ray or MLflow."""

@@ -1,0 +1,1 @@
+"""How to measure: settings, timing in turn, counts of operations, memory, processes, tables."""

@@ -1,0 +1,71 @@
+"""Timing of variants in turn (A B A B ...), so that a drift of the machine hits all of them alike."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from benchmarks.harness.settings import Settings
+
+Variants = dict[str, Callable[[], object]]
+Samples = dict[str, list[float]]
+
+
+def alternate(variants: Variants, settings: Settings, warmup: int = 1) -> Samples:
+    """Seconds of one call of each variant, once a round; every variant is warmed up first.
+
+    A sample of a fast variant is the mean of as many calls as fill `settings.sample_seconds`.
+    """
+    for call in variants.values():
+        for _ in range(warmup):
+            call()
+    calls = {name: _calls_for(seconds_of(call), settings) for name, call in variants.items()}
+    samples: Samples = {name: [] for name in variants}
+    for _ in range(settings.rounds):
+        for name, call in variants.items():
+            samples[name].append(seconds_of(call, calls[name]) / calls[name])
+    return samples
+
+
+@contextmanager
+def on_threads(threads: int) -> Iterator[None]:
+    """So many threads of torch while it is open, and then as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _calls_for(seconds: float, settings: Settings) -> int:
+    return max(1, math.ceil(settings.sample_seconds / max(seconds, 1e-7)))
+
+
+def seconds_of(call: Callable[[], object], calls: int = 1) -> float:
+    """Seconds of so many calls, until a GPU has done its part of them."""
+    _wait_for_gpu()
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    _wait_for_gpu()
+    return time.perf_counter() - start
+
+
+def _wait_for_gpu() -> None:
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def ratios(samples: Samples, slow: str, fast: str) -> np.ndarray:
+    """How many times as fast `fast` is as `slow`, in each round."""
+    return np.array(samples[slow]) / np.array(samples[fast])
+
+
+def spread(values: list[float] | np.ndarray) -> tuple[float, float, float]:
+    """Median, first and third quartile."""
+    low, median, high = np.quantile(np.asarray(values, dtype=float), [0.25, 0.5, 0.75])
+    return float(median), float(low), float(high)
