@@ -6,7 +6,7 @@
 Each OUT is a folder that `python -m proser_core.job` filled, for one split and seed. Without
 `--with`, every training is compared with the control of its own folder; with it, each training
 with the one of the same name in the partner folder, which must have the same prepared images. A
-training that is not on every side is left out, by name.
+training that is not on every side is left out, and named.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Results(NamedTuple):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print one table."""
+    """Print one table; exit code 2 for folders that cannot be compared."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="OUT")
     parser.add_argument("--with", dest="partners", nargs="+", type=Path, metavar="OUT", help="the other side of each")
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
     metrics = TEST_METRICS if options.test else METRICS
     missing = [name for name in metrics if any(name not in row for rows in (*ours, *theirs) for row in rows.values())]
     if missing:
-        parser.error(f"{missing[0]} is not among the metrics of every training; leave --test away, or give others")
+        parser.error(f"{missing[0]} is not among the metrics of every training; omit --test, or give other folders")
     if not in_all(ours, theirs):
         parser.error("no training has a result in every folder and its partner; there are " + ", ".join(ours[0]))
     print(comparison(ours, theirs, metrics).markdown())
@@ -95,7 +95,7 @@ def _refuse_other_images(
 
 
 def read_results(folder: Path) -> Results:
-    """What a folder's results.json says, and on what images. Raises FileNotFoundError where these are not there."""
+    """Read a folder's results.json. Raises FileNotFoundError where it or the prepared images are not there."""
     results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     prepared = load_if_complete(folder / PREPARE / results["task"])
     if prepared is None:
@@ -131,7 +131,7 @@ def comparison(ours: list[Rows], theirs: list[Rows], metrics: tuple[str, ...]) -
 
 
 def difference_text(differences: np.ndarray) -> str:
-    """`+0.4 +- 0.9`: mean and half width of the 95 % t interval, where there are two or more."""
+    """`+0.4 ± 0.9`: mean and half width of the 95 % t interval, where there are two or more."""
     count = len(differences)
     if count < 2:
         return f"{differences.mean():+.1f}"

@@ -1,7 +1,11 @@
-"""`python -m benchmarks.document benchmark.json docs/speed-tables.md`: fills a document's marks with tables."""
+"""Put the tables of a JSON file that `python -m benchmarks` wrote between the marks of a document.
 
+python -m benchmarks.document benchmark.json docs/speed-tables.md
+"""
+
+import argparse
 import json
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +19,12 @@ def filled(document: str, results: dict[str, Any]) -> str:
     before, _, rest = document.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
-        raise ValueError(f"the document has no {BEGIN} ... {END}")
+        raise ValueError(f"the document has no {BEGIN} ... {END}; add both lines where the tables belong")
     return f"{before}{BEGIN}\n\n{measured(results)}\n{END}{after}"
 
 
 def measured(results: dict[str, Any]) -> str:
-    """Environment, seconds that it took, targets and every table as Markdown."""
+    """Environment, seconds, targets and every table, as Markdown."""
     about = [f"- {name}: {value}" for name, value in results["environment"].items()]
     seconds = {name: report["seconds"] for name, report in results["benchmarks"].items()}
     each = ", ".join(f"{name} {value:.0f}" for name, value in seconds.items())
@@ -33,12 +37,17 @@ def measured(results: dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def main() -> None:
-    """Fill the document named second from the JSON named first."""
-    results, document = (Path(name) for name in sys.argv[1:])
-    document.write_text(
-        filled(document.read_text(encoding="utf-8"), json.loads(results.read_bytes())), encoding="utf-8"
-    )
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fill the document; exit code 2 where it has no marks."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.document", description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path, metavar="JSON")
+    parser.add_argument("document", type=Path, metavar="DOCUMENT")
+    options = parser.parse_args(arguments)
+    try:
+        text = filled(options.document.read_text(encoding="utf-8"), json.loads(options.results.read_bytes()))
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    options.document.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,14 +5,14 @@ import time
 import torch
 
 from benchmarks.harness.settings import Settings
-from benchmarks.harness.tables import Report, Table, Target, comparison
-from benchmarks.harness.timing import alternate, on_threads, ratios, spread
+from benchmarks.harness.tables import Report, Target, comparison, rates
+from benchmarks.harness.timing import alternate, median_ratio, on_threads
 from benchmarks.variants.setups import images, training_batches
-from benchmarks.variants.torchvision_loader import TransformedImages, loader
+from benchmarks.variants.torchvision_loader import WORKER_COUNTS, TransformedImages, fastest_workers, loader
 from proser_core.data.tasks import Labelled
+from proser_core.titles import counted
 
 OURS, PER_IMAGE, BATCHED = "ours, in memory", "DataLoader, v2 an image", "v2 a batch (one crop for all)"
-WORKER_COUNTS = (0, 1, 2)
 
 
 def run(settings: Settings) -> Report:
@@ -23,8 +23,7 @@ def run(settings: Settings) -> Report:
 
 def _run(settings: Settings) -> Report:
     labelled, what = images(settings, 64 if settings.quick else 6400)
-    seconds = {workers: _trial(labelled, settings, workers) for workers in WORKER_COUNTS}
-    best = min(seconds, key=lambda workers: seconds[workers])
+    best = fastest_workers(lambda workers: _trial(labelled, settings, workers))
     batches, whole = training_batches(settings, labelled), TransformedImages(labelled)
     theirs = loader(labelled, settings.batch_size, best)
     epochs = iter(range(10**9))
@@ -34,17 +33,12 @@ def _run(settings: Settings) -> Report:
         BATCHED: lambda: [whole.whole_batch(rows) for rows in torch.randperm(len(labelled)).split(settings.batch_size)],
     }
     samples = alternate(variants, settings)
-    ratio = spread(ratios(samples, PER_IMAGE, OURS))[0]
-    note = (
-        f"{what}; {PER_IMAGE} with {best} workers, the fastest of {WORKER_COUNTS}; {torch.get_num_threads()} threads."
-    )
-    rates = Table(
-        "Images a second",
-        ("variant", "median", "q1", "q3"),
-        [(name, *spread([len(labelled) / value for value in values])) for name, values in samples.items()],
-    )
-    tables = [comparison(f"An epoch of {len(labelled)} augmented images", samples, PER_IMAGE, (note,)), rates]
-    return Report(tables, [Target("augmentation against DataLoader + torchvision v2", ratio, 20)])
+    ratio = median_ratio(samples, PER_IMAGE, OURS)
+    threads = counted(torch.get_num_threads(), "thread")
+    note = f"{what}; {PER_IMAGE} with {counted(best, 'worker')}, the fastest of {WORKER_COUNTS}; {threads}."
+    table = comparison(f"An epoch of {len(labelled)} augmented images", samples, PER_IMAGE, (note,))
+    target = Target("augmentation against DataLoader + torchvision v2", ratio, 20)
+    return Report([table, rates(samples, len(labelled))], [target])
 
 
 def _trial(labelled: Labelled, settings: Settings, workers: int) -> float:

@@ -8,8 +8,10 @@ import torch
 
 from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Report, Table, Target, comparison
-from benchmarks.harness.timing import Samples, alternate, ratios, spread
-from benchmarks.variants.setups import one_batch, our_step, released_step
+from benchmarks.harness.timing import Samples, alternate, median_ratio, spread
+from benchmarks.variants.our_step import our_step
+from benchmarks.variants.released_form import released_step
+from benchmarks.variants.setups import PRECISIONS, one_batch
 
 GRAPHED, OURS, RELEASED = "ours, CUDA graph", "ours, eager", "released form"
 BOUNDS = {OURS: 3.0, RELEASED: 8.0}  # how many times as fast the graph should be
@@ -20,8 +22,9 @@ def run(settings: Settings) -> Report:
     if not torch.cuda.is_available():
         return Report([Table("Step on a GPU", ("state",), [("no GPU: not measured",)])], targets({}))
     gpu = replace(settings, device="cuda")
-    tables, samples = [], {}
-    for precision, bf16 in (("bf16", True), ("fp32", False)):
+    tables: list[Table] = []
+    samples: dict[str, Samples] = {}
+    for precision, bf16 in PRECISIONS.items():
         samples[precision], note = _measure(gpu, bf16)
         tables += comparisons(precision, settings.batch_size, samples[precision], note)
     return Report(tables, targets(samples))
@@ -39,10 +42,10 @@ def targets(samples: dict[str, Samples]) -> list[Target]:
     return [
         Target(
             f"step on a GPU, {precision}, {GRAPHED} against {slow}",
-            spread(ratios(samples[precision], slow, GRAPHED))[0] if precision in samples else None,
+            median_ratio(samples[precision], slow, GRAPHED) if precision in samples else None,
             bound,
         )
-        for precision in ("bf16", "fp32")
+        for precision in PRECISIONS
         for slow, bound in BOUNDS.items()
     ]
 
@@ -68,4 +71,4 @@ def _launch_seconds(step: Callable[[], None], steps: int = 20) -> float:
         start = time.perf_counter()
         step()
         seconds.append(time.perf_counter() - start)
-    return sorted(seconds)[steps // 2]
+    return spread(seconds)[0]

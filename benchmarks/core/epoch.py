@@ -1,7 +1,7 @@
 """A whole fine-tune epoch: ours as it is run, against the released form as it is run."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import torch
@@ -9,18 +9,18 @@ from torch import Tensor
 
 from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Report, Target, comparison
-from benchmarks.harness.timing import alternate, on_threads, ratios, spread
+from benchmarks.harness.timing import alternate, median_ratio, on_threads
 from benchmarks.variants.released_form import ReleasedStep
 from benchmarks.variants.setups import arithmetic, images, placeholder_net, training_batches
-from benchmarks.variants.torchvision_loader import loader
+from benchmarks.variants.torchvision_loader import WORKER_COUNTS, fastest_workers, loader
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import fit
 from proser_core.learning.objectives import ProserObjective
+from proser_core.titles import counted
 
 OURS, RELEASED = "ours: bf16, in memory", "released form: fp32, DataLoader"
 IN_OUR_LAYOUT = "released form, channels_last"
-WORKER_COUNTS = (0, 1, 2)
 
 
 def run(settings: Settings) -> Report:
@@ -32,7 +32,7 @@ def run(settings: Settings) -> Report:
 def _run(settings: Settings) -> Report:
     long_enough = 6400 if settings.torch_device.type == "cuda" else 1280  # on a GPU, an epoch captures its graph too
     labelled, what = images(settings, 48 if settings.quick else long_enough)
-    workers = _best_workers(labelled, settings)
+    workers = fastest_workers(lambda workers: _trial(labelled, settings, workers))
     config = FinetuneConfig(epochs=1, batch_size=settings.batch_size)
     objective = ProserObjective(placeholder_net(settings), config, seed=0)
     batches = training_batches(settings, labelled)
@@ -40,25 +40,17 @@ def _run(settings: Settings) -> Report:
     def ours() -> None:
         fit(objective, batches, config, arithmetic(settings, bf16=True), seed=0, report=lambda *_: None)
 
-    variants = {OURS: ours}
+    variants: dict[str, Callable[[], object]] = {OURS: ours}
     for name, channels_last in ((RELEASED, False), (IN_OUR_LAYOUT, True)):
         variants[name] = _ReleasedEpoch(settings, labelled, workers, channels_last)
-    samples = alternate(variants, _Fewer(settings.quick, settings.device, settings.data_dir))
-    note = f"{what}; {workers} DataLoader workers, the fastest of {WORKER_COUNTS}; {torch.get_num_threads()} threads."
+    samples = alternate(variants, settings, rounds=1 if settings.quick else 5)  # an epoch is long
+    threads = counted(torch.get_num_threads(), "thread")
+    note = f"{what}; {counted(workers, 'DataLoader worker')}, the fastest of {WORKER_COUNTS}; {threads}."
     title = f"Epoch of {len(labelled)} images in batches of {settings.batch_size}"
-    ratio = spread(ratios(samples, RELEASED, OURS))[0]
+    ratio = median_ratio(samples, RELEASED, OURS)
     return Report(
         [comparison(title, samples, RELEASED, (note,))], [Target("epoch against the released form", ratio, 3.5)]
     )
-
-
-class _Fewer(Settings):
-    """An epoch is long: fewer rounds of it."""
-
-    @property
-    def rounds(self) -> int:
-        """How often every variant is timed."""
-        return 1 if self.quick else 5
 
 
 class _ReleasedEpoch:
@@ -79,13 +71,10 @@ class _ReleasedEpoch:
         return ((pixels.to(device), targets.to(device)) for pixels, targets in self._loader)
 
 
-def _best_workers(labelled: Labelled, settings: Settings) -> int:
-    """The number of workers with which a few released steps are fastest, once the workers run."""
-    seconds = {}
-    for workers in WORKER_COUNTS:
-        epoch = _ReleasedEpoch(settings, labelled, workers, channels_last=False)
-        epoch(1)
-        start = time.perf_counter()
-        epoch(2 if settings.quick else 8)
-        seconds[workers] = time.perf_counter() - start
-    return min(seconds, key=lambda workers: seconds[workers])
+def _trial(labelled: Labelled, settings: Settings, workers: int) -> float:
+    """Seconds of a few released steps, once the workers run."""
+    epoch = _ReleasedEpoch(settings, labelled, workers, channels_last=False)
+    epoch(1)
+    start = time.perf_counter()
+    epoch(2 if settings.quick else 8)
+    return time.perf_counter() - start

@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from benchmarks.harness.settings import Settings
-from benchmarks.harness.tables import Report, Table, Target, comparison
-from benchmarks.harness.timing import Variants, alternate, ratios, spread
+from benchmarks.harness.tables import Report, Target, comparison
+from benchmarks.harness.timing import alternate, median_ratio
 from benchmarks.variants.setups import NUM_KNOWN
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.recognition.metrics import KnownRanks
@@ -32,7 +32,7 @@ class ScoredTestSet:
         return [ranks.auroc(scores[rows]) for rows in self.unknown_rows]
 
     def aucs_by_scikit_learn(self) -> list[float]:
-        """One call of roc_auc_score a setting."""
+        """One call of roc_auc_score per setting."""
         scores = self.scores
         aucs = []
         for unknown in self.unknown_rows:
@@ -55,14 +55,10 @@ class ScoredTestSet:
 def run(settings: Settings) -> Report:
     """Times, ratios and the largest difference of the results."""
     test = ScoredTestSet(settings)
-    aucs = {OURS: test.aucs_at_once, SCIKIT_LEARN: test.aucs_by_scikit_learn, NUMPY: test.aucs_by_numpy}
-    table, target = _compare("AUROC of five settings", aucs, 10, settings)
-    return Report([table], [target])
-
-
-def _compare(what: str, variants: Variants, bound: float, settings: Settings) -> tuple[Table, Target]:
+    variants = {OURS: test.aucs_at_once, SCIKIT_LEARN: test.aucs_by_scikit_learn, NUMPY: test.aucs_by_numpy}
     results = {name: np.asarray(call()) for name, call in variants.items()}
     difference = max(np.abs(results[OURS] - result).max() for result in results.values())
+    note = f"Largest absolute difference of the results: {difference:.1e}."
     samples = alternate(variants, settings)
-    table = comparison(what, samples, SCIKIT_LEARN, (f"Largest absolute difference of the results: {difference:.1e}.",))
-    return table, Target(f"{what} against scikit-learn", spread(ratios(samples, SCIKIT_LEARN, OURS))[0], bound)
+    target = Target("AUROC of five settings against scikit-learn", median_ratio(samples, SCIKIT_LEARN, OURS), 10)
+    return Report([comparison("AUROC of five settings", samples, SCIKIT_LEARN, (note,))], [target])

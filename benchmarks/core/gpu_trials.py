@@ -1,6 +1,6 @@
 """The 25 points of beta and gamma on one GPU: in turn by the core's runner, and several processes at a time.
 
-Needs no Ray. Only by name; with `--quick` and without `--device cuda` it only shows on a CPU that it runs.
+With `--quick` and without `--device cuda` it only shows on a CPU that it runs.
 """
 
 import sys
@@ -26,6 +26,7 @@ from proser_core.jobs.spec import PREPARE, TRIALS, Job
 from proser_core.jobs.trials import plan_trials
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Store, load_if_complete
+from proser_core.titles import PRETRAINED
 
 WEIGHTS = (0.0, 0.01, 0.1, 1.0, 10.0)  # of the space trade_off, which imports Ray
 EPOCHS, BOUND = 10, 60.0
@@ -63,21 +64,22 @@ def run(settings: Settings) -> Report:
             pool = place / f"pool of {workers}"
             wall = pool_seconds(jobs, pool, workers)
             rows.append(("pool of processes", workers, wall, None, _training_seconds(pool) / len(points)))
-    return report(rows, len(points), recipe, settings)
+    return _report(rows, training, recipe, settings)
 
 
-def report(rows: list[tuple[Cell, ...]], count: int, recipe: Recipe, settings: Settings) -> Report:
-    """One table, and the target for the time of training in turn, which only a GPU and all points can tell."""
+def _report(rows: list[tuple[Cell, ...]], training: float, recipe: Recipe, settings: Settings) -> Report:
+    """One table, and the target for the time of training in turn, which takes a GPU and all points."""
     note = (
-        f"{count} points of {recipe.finetune.epochs} epochs of {recipe.data.name}, one split. Training: the epochs of "
-        "all points, without checkpoints and scoring; of one point among others, with them waiting for each other. "
-        "All of it: with checkpoints and scores, in turn with metrics too, of a pool with the start of its processes."
+        f"{len(points_of(settings))} points of {recipe.finetune.epochs} epochs of {recipe.data.name}, one split. "
+        "Training: the epochs of all points, without checkpoints and scoring; of one point among others, with them "
+        "waiting for each other. All of it: with checkpoints and scores, in turn with metrics too, of a pool with the "
+        "start of its processes."
     )
     where = torch.cuda.get_device_name() if _on_gpu(settings) else "the CPU, which measures nothing"
     columns = ("variant", "processes", "s, all of it", "s, training", "s, training of one point")
-    training = rows[0][3] if _on_gpu(settings) and not settings.quick else None
+    measured = training if _on_gpu(settings) and not settings.quick else None
     what = f"seconds of training, {len(WEIGHTS) ** 2} points of {EPOCHS} epochs in turn on a GPU"
-    target = Target(what, training, BOUND, at_least=False, unit="s")  # type: ignore[arg-type]
+    target = Target(what, measured, BOUND, at_least=False, unit="s")
     return Report([Table(f"Many trials on {where}", columns, rows, (note,))], [target])
 
 
@@ -118,7 +120,7 @@ def _jobs(job: JobFile, points: Sequence[FinetuneConfig], outcome: runner.Outcom
     """The points as jobs of workers, on what the runner prepared and pretrained."""
     results, store = outcome.results, Store(out)
     task = load_if_complete(store.root / PREPARE / results["task"])
-    pretrained = load_if_complete(store.root / results["trainings"][runner.PRETRAINED]["folder"])
+    pretrained = load_if_complete(store.root / results["trainings"][PRETRAINED]["folder"])
     assert task is not None
     assert pretrained is not None
     trials = plan_trials(job.recipe, points, task, pretrained, store, bf16=results["bf16"], code=job.code.train)

@@ -1,9 +1,10 @@
 """How much of the machine's bf16 convolution peak a training step reaches, and where the rest goes."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
-from torch.autograd import DeviceType
+from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -11,10 +12,28 @@ from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Cell, Report, Table, Target
 from benchmarks.harness.timing import alternate, on_threads, seconds_of, spread
 from benchmarks.variants.convolutions import Convolution, Shape, batch_sizes, best_seconds, shapes
-from benchmarks.variants.setups import closed_set_step, one_batch, our_step
+from benchmarks.variants.our_step import closed_set_step, our_step
+from benchmarks.variants.setups import one_batch
 from proser_core.titles import counted
 
 CE, PROSER = "cross-entropy step", "PROSER step"
+
+
+class Share(NamedTuple):
+    """FLOPs of a step, how fast it is, and the percentage of the convolution peak that this is."""
+
+    gflop: float
+    images_per_second: float
+    gflops: float
+    low: float
+    high: float
+    peak: float
+    of_peak: float
+    of_cached_peak: float
+
+
+STEP_COLUMNS = ("step", "threads", "GFLOP", "images/s", "GFLOP/s", "q1", "q3")
+COLUMNS = (*STEP_COLUMNS, "peak GFLOP/s", "% of peak", "% of cached peak")
 
 
 def run(settings: Settings) -> Report:
@@ -25,42 +44,27 @@ def run(settings: Settings) -> Report:
         with on_threads(threads):
             layers = _layers(settings)
             tables.append(_layer_table(layers, settings, threads))
-            for name, measured in _shares(settings, layers).items():
-                rows.append((name, threads, *measured))
-                what = f"share of the measured convolution peak, {name}, {threads} thread{'s' if threads > 1 else ''}"
-                targets.append(Target(what, measured[-2], 70, unit="%"))
+            for name, share in _shares(settings, layers).items():
+                rows.append((name, threads, *share))
+                what = f"share of the measured convolution peak, {name}, {counted(threads, 'thread')}"
+                targets.append(Target(what, share.of_peak, 70, unit="%"))
     with on_threads(settings.thread_counts[-1]):
         tables += [_profile_table(name, step, settings) for name, step in _steps(settings).items()]
-    columns = (
-        "step",
-        "threads",
-        "GFLOP",
-        "images/s",
-        "GFLOP/s",
-        "q1",
-        "q3",
-        "peak GFLOP/s",
-        "% of peak",
-        "% of cached peak",
-    )
     note = "Peak: the best of the network's convolutions at the step's batch; cached: at a quarter of it."
-    achieved = Table("bf16 training steps against the convolution peak", columns, rows, (note,))
+    achieved = Table("bf16 training steps against the convolution peak", COLUMNS, rows, (note,))
     return Report([achieved, *tables], targets)
 
 
-def _shares(settings: Settings, layers: dict[Shape, list[float]]) -> dict[str, tuple[float, ...]]:
-    """GFLOP, images a second, GFLOP/s with its quartiles, the peak, and the shares of it and of the cached one."""
+def _shares(settings: Settings, layers: dict[Shape, list[float]]) -> dict[str, Share]:
     steps, shares = _steps(settings), {}
+    peak, cached_peak = (max(rates) for rates in zip(*layers.values(), strict=True))
     for name, seconds in alternate(steps, settings).items():
-        flops, peak, cached = _flops(steps[name]), _peak(layers, 0), _peak(layers, 1)
+        flops = _flops(steps[name])
         median, low, high = spread([flops / each / 1e9 for each in seconds])
         images = settings.batch_size / spread(seconds)[0]
-        shares[name] = (flops / 1e9, images, median, low, high, peak, 100 * median / peak, 100 * median / cached)
+        of_peak, of_cached_peak = 100 * median / peak, 100 * median / cached_peak
+        shares[name] = Share(flops / 1e9, images, median, low, high, peak, of_peak, of_cached_peak)
     return shares
-
-
-def _peak(layers: dict[Shape, list[float]], size: int) -> float:
-    return max(rates[size] for rates in layers.values())
 
 
 def _steps(settings: Settings) -> dict[str, Callable[[], None]]:
@@ -87,10 +91,10 @@ def _layers(settings: Settings) -> dict[Shape, list[float]]:
 
 
 def _layer_table(layers: dict[Shape, list[float]], settings: Settings, threads: int) -> Table:
-    peak = _peak(layers, 0)
+    peak = max(rates[0] for rates in layers.values())
     counts = {shape: shapes(settings).count(shape) for shape in layers}
     work = sum(shape.flops * count for shape, count in counts.items())
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (shape.name, count, 100 * shape.flops * count / work, *layers[shape], 100 * max(layers[shape]) / peak)
         for shape, count in counts.items()
     ]
@@ -114,7 +118,7 @@ def _profile_table(name: str, step: Callable[[], None], settings: Settings) -> T
     events = [event for event in profiled.key_averages() if event.device_type == DeviceType.CPU]
     times = [event.self_device_time_total if on_gpu else event.self_cpu_time_total for event in events]
     longest = sorted(zip(times, events, strict=True), key=lambda pair: -pair[0])[:14]
-    rows: list[tuple[Cell, ...]] = [
+    rows = [
         (event.key, event.count, microseconds / 1000, 100 * microseconds / sum(times))
         for microseconds, event in longest
     ]

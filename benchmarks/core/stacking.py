@@ -1,6 +1,6 @@
 """Fine-tunes that differ in beta and gamma alone: one after another, and stacked in one program (`torch.func`).
 
-On a GPU both are captured as CUDA graphs. Only by name.
+On a GPU both are captured as CUDA graphs.
 """
 
 import copy
@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Report, Table, comparison
 from benchmarks.harness.timing import alternate, on_threads
-from benchmarks.variants.setups import OurStep, arithmetic, one_batch, placeholder_net
+from benchmarks.variants.our_step import OurStep
+from benchmarks.variants.setups import PRECISIONS, arithmetic, one_batch, placeholder_net
 from proser_core.config import FinetuneConfig
 from proser_core.learning.losses import augmented_logits, closed_set_losses, placeholder_losses, unknown_losses
 from proser_core.learning.mixup import MixDraw, mix, pair_weights
@@ -27,10 +28,11 @@ WEIGHTS = ((0.0, 0.1), (0.1, 0.1), (1.0, 0.1), (1.0, 1.0), (10.0, 0.01))
 def run(settings: Settings) -> Report:
     """A step of all the fine-tunes, in both precisions."""
     with on_threads(max(settings.thread_counts)):
-        return Report([_compare(settings, bf16) for bf16 in (True, False)])
+        return Report([_compare(settings, precision) for precision in PRECISIONS])
 
 
-def _compare(settings: Settings, bf16: bool) -> Table:
+def _compare(settings: Settings, precision: str) -> Table:
+    bf16 = PRECISIONS[precision]
     batch, points = one_batch(settings), points_of(settings)
     apart = [step_of(ProserObjective(placeholder_net(settings), point, seed=0), settings, bf16) for point in points]
     stacked = step_of(StackedObjective([placeholder_net(settings) for _ in points], points), settings, bf16)
@@ -40,10 +42,8 @@ def _compare(settings: Settings, bf16: bool) -> Table:
             step(batch)
 
     samples = alternate({IN_TURN: in_turn, STACKED: lambda: stacked(batch)}, settings, warmup=4)
-    precision, form = "bf16" if bf16 else "fp32", "eager"
-    if settings.device == "cuda":
-        form = f"CUDA graphs on {torch.cuda.get_device_name()}"
-    note = f"{form}; {settings.batch_size} images a fine-tune, the same for all."
+    form = f"CUDA graphs on {torch.cuda.get_device_name()}" if settings.device == "cuda" else "eager"
+    note = f"{form}; {settings.batch_size} images per fine-tune, the same for all."
     return comparison(f"A step of {len(points)} fine-tunes, {precision}", samples, IN_TURN, (note,))
 
 
@@ -53,9 +53,8 @@ def points_of(settings: Settings) -> list[FinetuneConfig]:
 
 
 def step_of(objective: nn.Module, settings: Settings, bf16: bool) -> OurStep:
-    """Our step of one objective, captured where there is a GPU."""
-    step = OurStep(objective, arithmetic(settings, bf16))
-    return step.graphed() if settings.device == "cuda" else step
+    """Our step of one objective, as training takes it."""
+    return OurStep(objective, arithmetic(settings, bf16)).as_trained()
 
 
 class StackedObjective(nn.Module):

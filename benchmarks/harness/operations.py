@@ -1,4 +1,4 @@
-"""Counts what a step asks of the device: operations that start work on it, and reads that wait for it."""
+"""Count what a step asks of the device: operations that start work on it, and reads that wait for it."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from unittest import mock
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode  # torch documents it under no public name
 
 WITHOUT_WORK = {
     "aten::_reshape_alias",
@@ -77,7 +77,7 @@ class _Counting(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def count_kernels(call: Callable[[], object]) -> OperationCount:
+def count_operations(call: Callable[[], object]) -> OperationCount:
     """Operations that `call` dispatches in this thread, and the methods of tensors that read them, in any.
 
     A tensor that never left the host counts as a read too: on a CPU nothing tells the two apart.
@@ -108,8 +108,3 @@ def _counted(name: str, method: Callable[..., Any], count: OperationCount) -> Ca
         return method(tensor, *args, **kwargs)
 
     return counting
-
-
-def difference(longer: OperationCount, shorter: OperationCount) -> OperationCount:
-    """What `longer` does beyond `shorter`: one step, where it runs one step more."""
-    return OperationCount(longer.kernels - shorter.kernels, longer.reads - shorter.reads)

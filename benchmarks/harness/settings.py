@@ -1,4 +1,4 @@
-"""What every benchmark is handed: sizes, device, and where real images lie."""
+"""What every benchmark gets: sizes, device, and where real images lie."""
 
 from dataclasses import dataclass
 from pathlib import Path

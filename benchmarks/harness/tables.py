@@ -1,5 +1,6 @@
 """Tables and targets, as Markdown for people and as plain values for JSON."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: list[tuple[Cell, ...]]
+    rows: Sequence[Sequence[Cell]]
     notes: tuple[str, ...] = ()
 
     def markdown(self) -> str:
@@ -45,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Report:
-    """What one benchmark hands back."""
+    """What one benchmark returns."""
 
     tables: list[Table]
     targets: list[Target] = field(default_factory=list)
@@ -64,6 +65,12 @@ def comparison(title: str, samples: Samples, against: str, notes: tuple[str, ...
         rows.append((name, *milliseconds, *spread(ratios(samples, against, name))))
     columns = ("variant", "median ms", "q1", "q3", "times as fast", "q1", "q3")
     return Table(f"{title} (against: {against})", columns, rows, notes)
+
+
+def rates(samples: Samples, images: int) -> Table:
+    """Images per second of each variant, one call of which takes so many."""
+    rows = [(name, *spread([images / seconds for seconds in values])) for name, values in samples.items()]
+    return Table("Images per second", ("variant", "median", "q1", "q3"), rows)
 
 
 def targets_table(targets: list[Target]) -> Table:

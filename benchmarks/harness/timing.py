@@ -1,8 +1,8 @@
-"""Timing of variants in turn (A B A B ...), so that a drift of the machine hits all of them alike."""
+"""Time variants in turn (A B A B ...), so that a drift of the machine hits all of them alike."""
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -10,35 +10,25 @@ import torch
 
 from benchmarks.harness.settings import Settings
 
-Variants = dict[str, Callable[[], object]]
+Variants = Mapping[str, Callable[[], object]]
 Samples = dict[str, list[float]]
 
 
-def alternate(variants: Variants, settings: Settings, warmup: int = 1) -> Samples:
-    """Seconds of one call of each variant, once a round; every variant is warmed up first.
+def alternate(variants: Variants, settings: Settings, *, warmup: int = 1, rounds: int = 0) -> Samples:
+    """Seconds of one call of each variant, once per round; every variant is warmed up first.
 
-    A sample of a fast variant is the mean of as many calls as fill `settings.sample_seconds`.
+    A sample of a fast variant is the mean of as many calls as fill `settings.sample_seconds`. Without `rounds`, there
+    are as many as the settings have.
     """
     for call in variants.values():
         for _ in range(warmup):
             call()
     calls = {name: _calls_for(seconds_of(call), settings) for name, call in variants.items()}
     samples: Samples = {name: [] for name in variants}
-    for _ in range(settings.rounds):
+    for _ in range(rounds or settings.rounds):
         for name, call in variants.items():
             samples[name].append(seconds_of(call, calls[name]) / calls[name])
     return samples
-
-
-@contextmanager
-def on_threads(threads: int) -> Iterator[None]:
-    """So many threads of torch while it is open, and then as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _calls_for(seconds: float, settings: Settings) -> int:
@@ -46,7 +36,7 @@ def _calls_for(seconds: float, settings: Settings) -> int:
 
 
 def seconds_of(call: Callable[[], object], calls: int = 1) -> float:
-    """Seconds of so many calls, until a GPU has done its part of them."""
+    """Seconds of so many calls, until a GPU has finished them."""
     _wait_for_gpu()
     start = time.perf_counter()
     for _ in range(calls):
@@ -60,9 +50,25 @@ def _wait_for_gpu() -> None:
         torch.cuda.synchronize()
 
 
+@contextmanager
+def on_threads(threads: int) -> Iterator[None]:
+    """Give torch so many threads, and then as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def ratios(samples: Samples, slow: str, fast: str) -> np.ndarray:
     """How many times as fast `fast` is as `slow`, in each round."""
     return np.array(samples[slow]) / np.array(samples[fast])
+
+
+def median_ratio(samples: Samples, slow: str, fast: str) -> float:
+    """The median of these ratios over the rounds."""
+    return spread(ratios(samples, slow, fast))[0]
 
 
 def spread(values: list[float] | np.ndarray) -> tuple[float, float, float]:

@@ -1,6 +1,5 @@
 """The convolutions of classifier32 one by one: how fast the machine multiplies at best, in bf16."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -38,7 +37,8 @@ class Shape:
 
 def shapes(settings: Settings) -> list[Shape]:
     """Those of the network, in order, with the side that each one sees."""
-    found, side = [], settings.image_size
+    found: list[Shape] = []
+    side = settings.image_size
     for module in placeholder_net(settings).modules():
         if isinstance(module, nn.Conv2d):
             stride = int(module.stride[0])
@@ -73,7 +73,6 @@ def best_seconds(convolution: Convolution, settings: Settings) -> float:
     return min(seconds_of(convolution) for _ in range(3 if settings.quick else 20))
 
 
-def batch_sizes(settings: Settings) -> Iterator[int]:
+def batch_sizes(settings: Settings) -> tuple[int, int]:
     """The step's own batch, and one that stays in a core's cache."""
-    yield settings.batch_size
-    yield settings.batch_size // 4
+    return settings.batch_size, settings.batch_size // 4

@@ -14,29 +14,27 @@ from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.processor import resolve_precision
 
-NICENESS = 15  # of Ray's workers; what else runs on the machine then hits both alike
 
-
-def pool_seconds(jobs: Sequence[Job], place: Path, workers: int) -> float:
+def pool_seconds(jobs: Sequence[Job], place: Path, workers: int, niceness: int = 0) -> float:
     """From the start of a pool to the last manifest that it has written, below a folder of its own."""
     own = [replace(job, folder=str(place / Path(job.folder).name)) for job in jobs]
     start = time.perf_counter()
-    with _pool(workers) as pool:
+    with _pool(workers, niceness) as pool:
         list(pool.map(_train, own))
     return time.perf_counter() - start
 
 
-def cost_in_pool(recipe: Recipe, workers: int) -> StepCost:
+def cost_in_pool(recipe: Recipe, workers: int, niceness: int = 0) -> StepCost:
     """A fine-tune's slowest step in a pool that is that busy, by the probe that `proser sweep` plans with."""
-    with _pool(workers) as pool:
+    with _pool(workers, niceness) as pool:
         costs = [
             pool.submit(measure_step, "finetune", to_json(recipe), resolve_precision(recipe)) for _ in range(workers)
         ]
         return max((cost.result() for cost in costs), key=lambda cost: cost.step_seconds)
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), os.nice, (NICENESS,))
+def _pool(workers: int, niceness: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), os.nice, (niceness,))
 
 
 def _train(job: Job) -> None:

@@ -1,8 +1,8 @@
-"""The authors' released fine-tune step, in our own words: the form that ours is measured against.
+"""The authors' released fine-tune step: the form that ours is measured against.
 
-Written from a description of it, on our network, so that the comparison is of the form alone:
-three passes through phi_pre and four through phi_post on half batches, the true class masked row
-by row, all C dummies in the logits, same-class pairs kept, statistics read from the device.
+Written from a description of it in our own words, on our network, so that the comparison is of the form alone: three
+passes through phi_pre and four through phi_post on half batches, the true class masked row by row, all C dummies in the
+logits, same-class pairs kept, statistics read from the device.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.harness.settings import Settings
+from benchmarks.variants.setups import arithmetic, placeholder_net
 from proser_core.learning.step import Arithmetic
 from proser_core.networks.nets import PlaceholderNet
 
@@ -72,11 +74,11 @@ class Progress:
 
 
 class ReleasedStep:
-    """One step after another with plain SGD, parameter by parameter, and statistics read at each step."""
+    """One step after another with SGD as torch runs it by default, and statistics read at each step."""
 
     def __init__(self, net: PlaceholderNet, arithmetic: Arithmetic, *, lr: float = 1e-3) -> None:
         self.net, self.arithmetic = net.train(), arithmetic
-        self._optimizer = torch.optim.SGD(net.parameters(), lr, momentum=0.9, weight_decay=5e-4, foreach=False)
+        self._optimizer = torch.optim.SGD(net.parameters(), lr, momentum=0.9, weight_decay=5e-4)
         self.progress = Progress()
 
     def __call__(self, images: Tensor, targets: Tensor) -> None:
@@ -94,7 +96,12 @@ class ReleasedStep:
         self.progress.loss += loss.item()
         predicted = terms.logits.max(1)[1]
         self.progress.total += len(targets)
-        self.progress.correct += predicted.eq(targets).sum().item()
+        self.progress.correct += int(predicted.eq(targets).sum().item())
         parts = (terms.mixture.item(), terms.closed_set.item(), terms.placeholder.item())
         rate = self.progress.correct / self.progress.total
         self.progress.line = "L1 {:.3f}, L2 {:.3f}, L3 {:.3f} | Acc {:.3f}".format(*parts, rate)
+
+
+def released_step(settings: Settings, bf16: bool) -> ReleasedStep:
+    """The step on the same network and in the same memory layout as `our_step`."""
+    return ReleasedStep(placeholder_net(settings), arithmetic(settings, bf16))

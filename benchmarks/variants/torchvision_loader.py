@@ -11,6 +11,8 @@ from torchvision.transforms import v2
 from proser_core.data.tasks import Labelled
 from proser_core.jobs.probe import NORMALISATION
 
+WORKER_COUNTS = (0, 1, 2)
+
 
 def transforms(size: int) -> v2.Compose:
     """Random crop with padding and random flip on uint8, then float and normalised."""
@@ -30,7 +32,7 @@ class TransformedImages(Dataset):
     def __init__(self, labelled: Labelled) -> None:
         self._images = torch.from_numpy(np.array(labelled.images)).permute(0, 3, 1, 2).contiguous()
         self._targets = torch.from_numpy(np.array(labelled.targets))
-        self._transform: Callable[[Tensor], Tensor] = transforms(labelled.images.shape[1])
+        self._transform: Callable[[Tensor], Tensor] = transforms(self._images.shape[2])
 
     def __len__(self) -> int:
         return len(self._targets)
@@ -54,3 +56,8 @@ def loader(labelled: Labelled, batch_size: int, workers: int) -> DataLoader:
         persistent_workers=workers > 0,
         multiprocessing_context="fork" if workers else None,
     )
+
+
+def fastest_workers(seconds: Callable[[int], float]) -> int:
+    """The number of workers with which a trial takes the fewest seconds."""
+    return min(WORKER_COUNTS, key=seconds)

@@ -1,4 +1,4 @@
-"""What a command of `proser` costs, as a process of its own."""
+"""Run a command of `proser` as a process of its own, and measure what it costs."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ class Cost(NamedTuple):
 
 
 def child_environment(**more: str) -> dict[str, str]:
-    """What a process of its own gets: this environment, this project to import from, and `more`."""
+    """Environment of a child process: this one, with this project to import from, and `more`."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path, **more}
 

@@ -1,16 +1,18 @@
 """What processes that train on one prepared task hold of its images: in common, and each for itself."""
 
 import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.harness.process_memory import MEGABYTE, mapped, memory
+from benchmarks.harness.processes import answer_of
 from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Cell, Table, Target
 from benchmarks.variants.setups import training_batches
-from benchmarks.workflow.sweep_folder import MEGABYTE, mapped, memory
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
 from proser_core.jobs.probe import NORMALISATION
@@ -19,7 +21,7 @@ WORKERS = (1, 2, 4)
 
 
 def held_once(settings: Settings, place: Path) -> tuple[Table, list[Target]]:
-    """Memory of one, two and four processes on random images, once each has read all and drawn a batch."""
+    """Memory of one, two and four processes on random images, once each has read all, and then drawn a batch."""
     task = place / "task"
     _save(task, settings.image_size, (64, 32, 32, 64) if settings.quick else (20_000, 5_000, 5_000, 20_000))
     data = sum((task / f"{part}_images.npy").stat().st_size for part in TASK_PARTS) / MEGABYTE
@@ -45,39 +47,34 @@ def held_once(settings: Settings, place: Path) -> tuple[Table, list[Target]]:
 def _save(folder: Path, size: int, counts: tuple[int, ...]) -> None:
     """Random images in the files of a task."""
     draw = np.random.default_rng(0)
-    parts = [
+    train, val, development, test = (
         Labelled(draw.integers(0, 256, (count, size, size, 3), dtype=np.uint8), np.zeros(count, np.int64))
         for count in counts
-    ]
+    )
     split = ClassSplit(known=(0,), unknown=(1,), settings=(1,))
-    OpenSetTask(split, ("one",), *parts, np.zeros(counts[-1], np.int64), *NORMALISATION).save(folder)
+    classes = np.zeros(counts[-1], np.int64)
+    OpenSetTask(split, ("one",), train, val, development, test, classes, *NORMALISATION).save(folder)
 
 
 def _held(settings: Settings, task: Path, workers: int) -> tuple[float, float, float]:
     """MB of mapped images, of tables of crops, and in all, summed over so many processes."""
     context = multiprocessing.get_context("spawn")
-    ready, draw, end = context.Semaphore(0), context.Event(), context.Event()
+    ready, draw, end = context.Queue(), context.Event(), context.Event()
     processes = [
         context.Process(target=_serve, args=(settings, task, ready, draw, end), daemon=True) for _ in range(workers)
     ]
     for process in processes:
         process.start()
-    pids = [process.pid for process in processes if process.pid is not None]
-    _wait_for(ready, workers)
+
+    pids = [answer_of(processes, ready) for _ in processes]
     before, images = _total(pids), sum(mapped(pid, task) for pid in pids)
     draw.set()
-    _wait_for(ready, workers)
+    pids = [answer_of(processes, ready) for _ in processes]
     after = _total(pids)
     end.set()
     for process in processes:
         process.join()
     return images, after - before, after
-
-
-def _wait_for(ready: Any, workers: int) -> None:
-    for _ in range(workers):
-        if not ready.acquire(timeout=120):
-            raise RuntimeError("a benchmark process ended early; its error stands above")
 
 
 def _total(pids: list[int]) -> float:
@@ -92,9 +89,9 @@ def _serve(settings: Settings, folder: Path, ready: Any, draw: Any, end: Any) ->
         images = getattr(task, part).images
         for start in range(0, len(images), 256):
             images[start : start + 256].sum()
-    ready.release()
+    ready.put(os.getpid())
     draw.wait()
     batches = training_batches(settings, task.train)
     next(batches.epoch(0))
-    ready.release()
+    ready.put(os.getpid())
     end.wait()

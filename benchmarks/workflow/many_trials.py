@@ -1,6 +1,6 @@
 """Sweeps of 100, 500 and 2,000 trials whose training is a sleep: what each trial costs, and the driver's memory.
 
-All but the steps is real: driver, Tune, checkpoints, manifests, tracking to SQLite, report. Only by name.
+All but the steps is real: driver, Tune, checkpoints, manifests, tracking to SQLite, report.
 """
 
 import math
@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 import torch
 
+from benchmarks.harness.process_memory import MEGABYTE
 from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Cell, Report, Table, Target
 from benchmarks.harness.timing import on_threads
 from benchmarks.workflow.simulated_training import EPOCH_SECONDS, simulated
-from benchmarks.workflow.sweep_folder import MEGABYTE, Sweep, SweepFolder
+from benchmarks.workflow.sweep_folder import Sweep, SweepFolder
 from benchmarks.workflow.with_notes import SIMULATED
 from proser_core.jobs.spec import TRIALS, Job
 from proser_core.jobs.worker import run_job
@@ -30,7 +31,7 @@ from proser_core.store.store import MANIFEST
 GRIDS = {100: (5, 5, 4), 500: (10, 10, 5), 2000: (20, 10, 10)}
 QUICK_GRIDS = {4: (2, 2, 1), 8: (2, 2, 2)}
 EPOCHS, SLOTS, SAMPLE = 2, 2, 20
-SLEEP = 1000 * EPOCHS * EPOCH_SECONDS
+SLEEP_MS = 1000 * EPOCHS * EPOCH_SECONDS
 FLAT = 1.25  # a further trial of the largest sweep against one of the smallest
 SPACE = '''"""{} points."""
 from ray import tune
@@ -122,7 +123,7 @@ def report(sizes: list[Measured]) -> Report:
     resumed: list[tuple[Cell, ...]] = []
     for size in sizes:
         first = size.first
-        each, alone = _beside(size.swept, size.trials), size.alone - SLEEP
+        each, alone = _beside(size.swept, size.trials), size.alone - SLEEP_MS
         seconds = (first.wall, size.swept, each, alone, first.seconds("reported", "reported"))
         rows.append((size.trials, *seconds, first.resident, first.proportional, size.database))
         others = _beside(size.going_on.seconds("trained", "tracked"), size.left)
@@ -134,8 +135,8 @@ def report(sizes: list[Measured]) -> Report:
         "worker's own: the same trial in a process without Ray, median. Command: all of it, with preparing, "
         "pretraining, the start of Ray and of the database, and the report."
     )
-    columns = ("trials", "s, command", "s, trials", "ms/trial beside training", "the worker's own", "s, report")
-    columns += ("driver MB, resident", "driver MB, shared in proportion", "MLflow MB")
+    seconds_columns = ("s, command", "s, trials", "ms/trial beside training", "the worker's own", "s, report")
+    columns = ("trials", *seconds_columns, "driver MB, resident", "driver MB, shared in proportion", "MLflow MB")
     later = ("trials", "s, all done", "driver MB, resident", "trials left", "s, command", "ms/trial beside training")
     tables = [
         Table("Sweeps of simulated trials", columns, rows, (note,)),
@@ -146,7 +147,7 @@ def report(sizes: list[Measured]) -> Report:
 
 def _beside(seconds: float, trials: int) -> float:
     """Milliseconds of a place on the machine that a trial took, without its sleep."""
-    return 1000 * SLOTS * seconds / trials - SLEEP
+    return 1000 * SLOTS * seconds / trials - SLEEP_MS
 
 
 def _targets(sizes: list[Measured]) -> list[Target]:

@@ -23,7 +23,7 @@ _scored: dict[tuple[str, type], LogitTable] = {}
 
 
 def simulated_trial(config: dict[str, Any]) -> None:
-    """In the place of `run_single_trial`; a pretraining is trained."""
+    """In the place of `run_single_trial`; a pretraining is really trained."""
     from pipelines.cluster.train_worker import run_single_trial
 
     with simulated() if config["job"]["kind"] == "finetune" else nullcontext():

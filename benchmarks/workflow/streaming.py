@@ -1,6 +1,6 @@
 """Images that Ray Data decodes while a network trains against images in memory: memory, and images a second.
 
-Each variant has a process of its own, which trains on one thread and decodes in one task. Only by name.
+Each variant has a process of its own, which trains on one thread and decodes in one task.
 """
 
 import contextlib
@@ -17,13 +17,16 @@ import psutil
 import torch
 from PIL import Image
 
+from benchmarks.harness.process_memory import memory
+from benchmarks.harness.processes import answer_of
 from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Report, Table
-from benchmarks.variants.setups import NUM_KNOWN, images, our_step, training_batches
-from benchmarks.workflow.sweep_folder import MEGABYTE
+from benchmarks.variants.our_step import our_step
+from benchmarks.variants.setups import NUM_KNOWN, images, training_batches
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.streaming import RayImages
 from proser_core.config import ClusterConfig
+from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.readers.image_folders import FolderLayout
 from proser_core.data.stored import StoredImages
@@ -33,14 +36,16 @@ ON_DISK, SIZE = 128, 64  # pixels of a JPEG file, and of the image that is train
 TRAINED_STEPS = 12
 
 
-class Rates(NamedTuple):
-    """An epoch of batches without training: CPU milliseconds an image of the process that takes them and of Ray's
-    processes beside it, and images a second; images a second of training steps."""
+class Cost(NamedTuple):
+    """What a variant takes in an epoch of batches without training, the trainer and Ray apart; and images per second of
+    training steps."""
 
-    trainer: float
-    ray: float
-    batches: float
-    training: float
+    megabytes: float
+    ray_megabytes: float
+    milliseconds: float
+    ray_milliseconds: float
+    rate: float
+    training_rate: float
 
 
 def run(settings: Settings) -> Report:
@@ -64,7 +69,7 @@ def run(settings: Settings) -> Report:
 
 def _write(place: Path, settings: Settings, count: int) -> None:
     """An image folder that holds `count` images, their places, and their pixels."""
-    pixels = images(Settings(False, data_dir=settings.data_dir), min(count, 7_500))[0].images
+    pixels = np.asarray(images(Settings(data_dir=settings.data_dir), min(count, 7_500))[0].images)
     for number in range(count):
         path = place / "train" / f"class {number % NUM_KNOWN}" / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,10 +87,10 @@ def _write(place: Path, settings: Settings, count: int) -> None:
     np.save(place / "targets.npy", found.labels)
 
 
-def _cost(place: Path, settings: Settings, streamed: bool) -> tuple[float, ...]:
-    """Peak MB of the trainer and of Ray beside it while it takes an epoch of batches, and its `Rates`."""
+def _cost(place: Path, settings: Settings, streamed: bool) -> Cost:
+    """Memory at its peak, CPU time per image, and rates, in a process of its own."""
     context = multiprocessing.get_context("spawn")
-    answers, begin = context.SimpleQueue(), context.Event()
+    answers, begin = context.Queue(), context.Event()
     process = context.Process(target=_serve, args=(place, settings, streamed, begin, answers))
     process.start()
     peaks: list[tuple[float, float]] = [(0.0, 0.0)]
@@ -94,31 +99,20 @@ def _cost(place: Path, settings: Settings, streamed: bool) -> tuple[float, ...]:
         if begin.is_set():
             peaks.append(_memory(process.pid or 0))
 
-    batches = _answer(process, answers, look)
-    training = _answer(process, answers)
+    own, beside, rate = answer_of([process], answers, look)
+    training_rate = answer_of([process], answers)
     process.join()
-    trainer, ray = map(max, zip(*peaks, strict=True))
-    return (trainer, ray, *Rates(*batches, training))
-
-
-def _answer(process: Any, answers: Any, look: Callable[[], None] = lambda: None) -> Any:
-    """The next answer of a process; meanwhile `look` is called. Raises RuntimeError where it ends without one."""
-    while answers.empty():
-        if not process.is_alive() and answers.empty():
-            raise RuntimeError("a benchmark process ended early; its error stands above")
-        time.sleep(0.2)
-        look()
-    return answers.get()
+    megabytes, ray_megabytes = map(max, zip(*peaks, strict=True))
+    return Cost(megabytes, ray_megabytes, own, beside, rate, training_rate)
 
 
 def _memory(pid: int) -> tuple[float, float]:
-    """MB of a process and of those that it started, what they share in proportion."""
-    process = psutil.Process(pid)
+    """MB of a process and of those that it started, shared pages in proportion."""
     beside = 0.0
-    for child in process.children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it has just ended
-            beside += child.memory_full_info().pss / MEGABYTE
-    return process.memory_full_info().pss / MEGABYTE, beside
+    for child in psutil.Process(pid).children(recursive=True):
+        with contextlib.suppress(OSError, KeyError):  # it has just ended
+            beside += memory(child.pid)[1]
+    return memory(pid)[1], beside
 
 
 def _serve(place: Path, settings: Settings, streamed: bool, begin: Any, answers: Any) -> None:
@@ -139,7 +133,7 @@ def _serve(place: Path, settings: Settings, streamed: bool, begin: Any, answers:
     training = batches.epoch(2)
     for batch in islice(training, 2):
         step(batch)
-    answers.put(_rate((step(batch) for batch in islice(training, TRAINED_STEPS)), settings.batch_size))
+    answers.put(_rate(islice(training, TRAINED_STEPS), settings.batch_size, step))
 
 
 def _cpu_seconds() -> tuple[float, float]:
@@ -151,8 +145,10 @@ def _cpu_seconds() -> tuple[float, float]:
     return time.process_time(), beside
 
 
-def _rate(batches: Iterator[Any], batch_size: int) -> float:
+def _rate(batches: Iterator[BatchSlice], size: int, use: Callable[[BatchSlice], None] = lambda batch: None) -> float:
+    """Images per second of batches that are each used."""
     start, count = time.perf_counter(), 0
-    for _ in batches:
-        count += batch_size
+    for batch in batches:
+        use(batch)
+        count += size
     return count / (time.perf_counter() - start)

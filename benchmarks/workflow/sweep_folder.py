@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import re
-import signal
 import subprocess
 import sys
 import time
@@ -11,12 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.harness.process_memory import memory
 from benchmarks.workflow.commands import child_environment
 from benchmarks.workflow.with_notes import JOBS, PARTS
 from proser_core.jobs.spec import TRIALS, Job
 from proser_core.store.store import MANIFEST
 
-MEGABYTE = 1 << 20
+OUTPUT = "output.txt"
 Look = Callable[[int], None]
 
 
@@ -44,7 +43,7 @@ class SweepFolder:
 
     @property
     def storage(self) -> Path:
-        """The storage."""
+        """Where artefacts lie."""
         return self.place / "storage"
 
     @property
@@ -60,59 +59,32 @@ class SweepFolder:
         """When each finished trial became durable, in order."""
         return sorted(path.stat().st_mtime for path in (self.storage / TRIALS).glob(f"*/{MANIFEST}"))
 
-    def sweep(self, look: Look = lambda pid: None, stop_after: int = 0) -> Sweep:
-        """Run the command, and call `look` with its process every second.
-
-        It is interrupted once `stop_after` trials are durable (0: never). Raises RuntimeError where it fails.
-        """
+    def sweep(self, look: Look = lambda pid: None) -> Sweep:
+        """Run the command, and call `look` with its process every second. Raises RuntimeError where it fails."""
         self.place.mkdir(parents=True, exist_ok=True)
         (self.place / PARTS).unlink(missing_ok=True)
-        driven = [sys.executable, "-m", "benchmarks.workflow.with_notes", self.place, self.kind]
-        command = [*driven, "sweep", *self.arguments, "--storage", self.storage]
-        started, peaks = time.perf_counter(), (0.0, 0.0)
-        with (self.place / "output.txt").open("w", encoding="utf-8") as output:
+        noted = [sys.executable, "-m", "benchmarks.workflow.with_notes", str(self.place), self.kind]
+        command = [*noted, "sweep", *self.arguments, "--storage", str(self.storage)]
+        environment = child_environment(MLFLOW_TRACKING_URI=f"sqlite:///{self.database}")
+        started, resident, proportional = time.perf_counter(), 0.0, 0.0
+        with (self.place / OUTPUT).open("w", encoding="utf-8") as output:
             process = subprocess.Popen(
-                command, cwd=self.place, env=self._environment(), stdout=output, stderr=subprocess.STDOUT
+                command, cwd=self.place, env=environment, stdout=output, stderr=subprocess.STDOUT
             )
             while process.poll() is None:
                 time.sleep(1)
-                with contextlib.suppress(OSError, ValueError):  # it has just ended
-                    peaks = tuple(max(pair) for pair in zip(peaks, memory(process.pid), strict=True))
+                with contextlib.suppress(OSError, KeyError):  # it has just ended
+                    now = memory(process.pid)
+                    resident, proportional = max(resident, now[0]), max(proportional, now[1])
                     look(process.pid)
-                if stop_after and len(self.finished()) >= stop_after:
-                    process.send_signal(signal.SIGINT)
-                    stop_after = 0
         wall = time.perf_counter() - started
-        if process.returncode not in (0, 130):
-            raise RuntimeError(f"the sweep in {self.place} ended with {process.returncode}:\n{self._last_words()}")
-        return Sweep(wall, dict(self._parts()), *peaks)
-
-    def _environment(self) -> dict[str, str]:
-        return child_environment(MLFLOW_TRACKING_URI=f"sqlite:///{self.database}")
+        if process.returncode:
+            words = (self.place / OUTPUT).read_text(encoding="utf-8")[-2000:]
+            raise RuntimeError(f"the sweep in {self.place} ended with {process.returncode}:\n{words}")
+        return Sweep(wall, dict(self._parts()), resident, proportional)
 
     def _parts(self) -> Iterator[tuple[str, tuple[float, float]]]:
         path = self.place / PARTS
         for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
             name, began, ended = json.loads(line)
             yield name, (began, ended)
-
-    def _last_words(self) -> str:
-        return (self.place / "output.txt").read_text(encoding="utf-8")[-2000:]
-
-
-def memory(pid: int) -> tuple[float, float]:
-    """MB of a process: resident, and with shared pages in proportion."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
-    resident, proportional = (int(re.search(rf"^{name}: +(\d+) kB", text, re.M)[1]) for name in ("Rss", "Pss"))  # type: ignore[index]
-    return resident * 1024 / MEGABYTE, proportional * 1024 / MEGABYTE
-
-
-def mapped(pid: int, folder: Path) -> float:
-    """MB that a process holds of the files below a folder, pages that it shares in proportion."""
-    held, below = 0, False
-    for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
-        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
-            below = f" {folder}/" in line
-        elif below and line.startswith("Pss:"):
-            held += int(line.split()[1])
-    return held * 1024 / MEGABYTE

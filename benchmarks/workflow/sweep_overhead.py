@@ -1,4 +1,4 @@
-"""A sweep of 26 short fine-tunes against a bare pool of two processes that runs the same ones. Only by name."""
+"""A sweep of 26 short fine-tunes against a bare pool of two processes that runs the same ones."""
 
 import shutil
 import tempfile
@@ -7,23 +7,27 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.harness.process_memory import MEGABYTE, mapped
 from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Cell, Report, Table, Target
 from benchmarks.harness.timing import spread
-from benchmarks.variants.process_pool import NICENESS, cost_in_pool, pool_seconds
+from benchmarks.variants.process_pool import cost_in_pool, pool_seconds
 from benchmarks.workflow.held_images import held_once
-from benchmarks.workflow.sweep_folder import MEGABYTE, Sweep, SweepFolder, mapped
+from benchmarks.workflow.sweep_folder import Sweep, SweepFolder
 from benchmarks.workflow.with_notes import REAL
 from pipelines.recipes import digits
 from proser_core.jobs.spec import PREPARE, TRIALS
 
 ROUNDS, AT_ONCE = 2, 2
+NICENESS = 15  # of Ray's workers; what else runs on the machine then hits both alike
 BOUND = 1.15
 SECONDS, SIZE = 20.0, 32  # of a training, pixels
 STEPS, SCORED = 15, 718  # of an epoch of the digits, images
 CIFAR100 = ("--finetune.epochs", "1", "--pretrain.epochs", "1")
 QUICK = ("--data.image-size", "8", "--finetune.epochs", "1", "--pretrain.epochs", "1")
 SPACE, QUICK_SPACE = "trade_off", "mixup_alpha"
+POOL_COLUMNS = ("round", "trials", "s per training", "s, pool", "s, sweep, durable", "s, sweep, tracked")
+COLUMNS = (*POOL_COLUMNS, "times the pool", "s, whole command", "s of it before and after")
 
 
 @dataclass
@@ -53,23 +57,13 @@ def run(settings: Settings) -> Report:
             _forget(sweeps)
             swept = sweeps.sweep(images.look)
             jobs, durable = sweeps.jobs(), sweeps.finished()[-1] - swept.parts["trained"][0]
-            pooled = pool_seconds(jobs, place / f"pool-{number}", AT_ONCE)
+            pooled = pool_seconds(jobs, place / f"pool-{number}", AT_ONCE, NICENESS)
             tracked = swept.seconds("trained", "tracked")
             ratios.append(tracked / pooled)
             each = AT_ONCE * pooled / len(jobs)
             rows.append((number + 1, len(jobs), each, pooled, durable, tracked, ratios[-1], swept.wall, _rest(swept)))
         on_disk = sum(path.stat().st_size for path in images.folder.glob("*/*_images.npy")) / MEGABYTE
         held, memory_targets = held_once(settings, place)
-    columns = (
-        "round",
-        "trials",
-        "s, a training",
-        "s, pool",
-        "s, sweep, durable",
-        "s, sweep, tracked",
-        "times the pool",
-    )
-    columns += ("s, whole command", "s of it before and after")
     note = (
         f"{' '.join(sweeps.arguments)}; {AT_ONCE} at a time, one thread each, at niceness {NICENESS}. Pool: from its "
         "start to its last manifest. Sweep: from the hand-over to Tune to the last manifest, and to the end of scoring "
@@ -81,7 +75,7 @@ def run(settings: Settings) -> Report:
         f"{images.held:.1f} MB in all, shared pages in proportion."
     )
     target = Target("a sweep of some 25 trials of 20 s against a bare pool", spread(ratios)[0], BOUND, False)
-    return Report([Table("Sweep and bare pool", columns, rows, (note, seen)), held], [target, *memory_targets])
+    return Report([Table("Sweep and bare pool", COLUMNS, rows, (note, seen)), held], [target, *memory_targets])
 
 
 def _arguments(settings: Settings) -> tuple[str, ...]:
@@ -89,7 +83,7 @@ def _arguments(settings: Settings) -> tuple[str, ...]:
     if settings.quick:
         return ("digits", QUICK_SPACE, *QUICK, *limit)
     if settings.data_dir is None:
-        cost = cost_in_pool(replace(digits(), data=replace(digits().data, image_size=SIZE)), AT_ONCE)
+        cost = cost_in_pool(replace(digits(), data=replace(digits().data, image_size=SIZE)), AT_ONCE, NICENESS)
         epochs = max(1, round((SECONDS - SCORED / cost.scored_per_second) / (STEPS * cost.step_seconds)))
         options = ("--data.image-size", str(SIZE), "--finetune.epochs", str(epochs), "--pretrain.epochs", "1")
         return ("digits", SPACE, *options, *limit)
@@ -97,7 +91,7 @@ def _arguments(settings: Settings) -> tuple[str, ...]:
 
 
 def _forget(sweeps: SweepFolder) -> None:
-    """Leave of an earlier sweep what was prepared and pretrained."""
+    """Delete all of an earlier sweep but what was prepared and pretrained."""
     for name in (TRIALS, "sweep", "sweep_report"):
         shutil.rmtree(sweeps.storage / name, ignore_errors=True)
     sweeps.database.unlink(missing_ok=True)
