@@ -64,13 +64,7 @@ def _run(settings: Settings, folder: Path) -> Report:
                 for server in servers:  # in turn: what else the machine does meets all of them
                     found[server.name, clients].append(load_on(server, clients, _enough(requests, clients)))
         moved = load_on(ours[0], MOVED_WITH, 2 * requests, lambda: _move(second))
-    rows: list[tuple[Cell, ...]] = []
-    for (name, clients), loads in found.items():
-        rates = spread([load.rate for load in loads])
-        latencies = [spread([load.milliseconds(percentile) for load in loads])[0] for percentile in (50, 99)]
-        rows.append((name, clients, *rates, *latencies, sum(load.failed for load in loads)))
     before, after = (moved.versions.count(version) for version in ("1", second))
-    columns = ("server", "clients", "images/s", "q1", "q3", "p50 ms", "p99 ms", "failed")
     notes = (
         f"{rounds} rounds of {requests} requests, {_enough(requests, 1)} of one client, each of one PNG of "
         f"{settings.image_size} pixels, servers and client on the same cores.",
@@ -81,14 +75,27 @@ def _run(settings: Settings, folder: Path) -> Report:
     ratios, targets = _ratios(found, ours, theirs)
     targets.append(Target("requests that failed, with the alias moved in mid-load", float(lost), 0.0, False, ""))
     ratio_columns = ("times as fast as", *(counted(clients, "client") for clients in CLIENTS))
-    return Report([Table("Servers under load", columns, rows, notes), Table("Ratios", ratio_columns, ratios)], targets)
+    return Report([_table(found, notes), Table("Ratios", ratio_columns, ratios)], targets)
+
+
+def _table(found: dict[tuple[str, int], list[Load]], notes: tuple[str, ...]) -> Table:
+    """Rate, latency and failures of each server at each number of clients."""
+    rows: list[tuple[Cell, ...]] = []
+    for (name, clients), loads in found.items():
+        rates = spread([load.rate for load in loads])
+        latencies = [spread([load.milliseconds(percentile) for load in loads])[0] for percentile in (50, 99)]
+        rows.append((name, clients, *rates, *latencies, sum(load.failed for load in loads)))
+    columns = ("server", "clients", "images/s", "q1", "q3", "p50 ms", "p99 ms", "failed")
+    return Table("Servers under load", columns, rows, notes)
 
 
 def _ratios(
     found: dict[tuple[str, int], list[Load]], ours: list[Server], theirs: list[Server]
 ) -> tuple[list[tuple[Cell, ...]], list[Target]]:
-    """Medians over the rounds of the rate of each of our servers by that of each of MLflow's; a target for as many
-    processes of each."""
+    """How many times as fast each of ours is as each of MLflow's, the median over the rounds.
+
+    A target goes with the same number of processes, and with one of ours against any number of MLflow's.
+    """
     rows: list[tuple[Cell, ...]] = []
     targets = []
     for count, own in zip(PROCESSES, ours, strict=True):

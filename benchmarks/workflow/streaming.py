@@ -90,8 +90,8 @@ def _write(place: Path, settings: Settings, count: int) -> None:
 def _cost(place: Path, settings: Settings, streamed: bool) -> Cost:
     """Memory at its peak, CPU time per image, and rates, in a process of its own."""
     context = multiprocessing.get_context("spawn")
-    answers, begin = context.Queue(), context.Event()
-    process = context.Process(target=_serve, args=(place, settings, streamed, begin, answers))
+    answers, begin, looked = context.Queue(), context.Event(), context.Event()
+    process = context.Process(target=_serve, args=(place, settings, streamed, begin, looked, answers))
     process.start()
     peaks: list[tuple[float, float]] = [(0.0, 0.0)]
 
@@ -100,6 +100,8 @@ def _cost(place: Path, settings: Settings, streamed: bool) -> Cost:
             peaks.append(_memory(process.pid or 0))
 
     own, beside, rate = answer_of([process], answers, look)
+    look()  # an epoch may be shorter than the pause between two looks
+    looked.set()
     training_rate = answer_of([process], answers)
     process.join()
     megabytes, ray_megabytes = map(max, zip(*peaks, strict=True))
@@ -115,7 +117,7 @@ def _memory(pid: int) -> tuple[float, float]:
     return memory(pid)[1], beside
 
 
-def _serve(place: Path, settings: Settings, streamed: bool, begin: Any, answers: Any) -> None:
+def _serve(place: Path, settings: Settings, streamed: bool, begin: Any, looked: Any, answers: Any) -> None:
     """Take an epoch of batches, then train on some, in this process."""
     torch.set_num_threads(1)
     source: np.ndarray | ImageSource = np.load(place / "images.npy", mmap_mode="r")
@@ -129,6 +131,7 @@ def _serve(place: Path, settings: Settings, streamed: bool, begin: Any, answers:
     rate = _rate(batches.epoch(1), settings.batch_size)
     own, beside = (1000 * (after - start) / count for after, start in zip(_cpu_seconds(), before, strict=True))
     answers.put((own, beside, rate))
+    looked.wait()
     step = our_step(settings, bf16=True)
     training = batches.epoch(2)
     for batch in islice(training, 2):
