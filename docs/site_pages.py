@@ -29,5 +29,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let the links of docs/ that leave it lead to them."""
-    return markdown.replace("](../", "](")
+    """Let the links of docs/ that leave it lead to them, from pages in folders of docs/ too."""
+    inside = "../" * page.file.src_uri.count("/")
+    return markdown.replace(f"](../{inside}", f"]({inside}")

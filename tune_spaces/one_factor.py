@@ -1,7 +1,7 @@
 """One factor at a time around the recipe's own point: what decides a fine-tune, 14 points.
 
 Made for the fine-tune of `cifar100-cpu-finetune`; a change that a recipe has already is its own point,
-trained once. docs/method-notes.md, "Where PROSER earns its place", has what was found.
+trained once. docs/results/search.md has what was found.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """A few points around the fine-tune found best, for images of your own: beta in {0, 1}, gamma in {0, 0.1, 1}.
 
-Source: docs/method-notes.md. It takes a quarter of the time of the paper's grid.
+Source: docs/results/search.md. It takes a quarter of the time of the paper's grid.
 """
 
 from typing import Any

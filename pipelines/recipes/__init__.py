@@ -149,9 +149,9 @@ def folder_from_scratch() -> Recipe:
 
     proser run folder-from-scratch --data-dir MY_IMAGES --calibration.mirror
 
-    For classes that no pretrained network knows, with hundreds of images each. docs/results.md has what it reaches on
-    CIFAR100, where each training takes 7 to 15 minutes of a CPU core with bf16; with 80 images per class it is level
-    with `folder`.
+    For classes that no pretrained network knows, with hundreds of images each. docs/results/cifar100.md has what it
+    reaches on CIFAR100, where each training takes 7 to 15 minutes of a CPU core with bf16; with 80 images per class it
+    is level with `folder`.
     """
     return replace(
         folder(), name="folder-from-scratch", space="", pretrain=fast(), finetune=from_the_first_epoch(TUNED, fast())
@@ -168,8 +168,8 @@ def folder_pretrained() -> Recipe:
     downloaded. --network.features head-first fine-tunes the whole network in the end. The model is the network with
     placeholders or its control, whichever is better on the held-out classes (--calibration.network).
 
-    With EfficientNet-Lite0, 6 classes of 80 photos: 90.6 % accuracy in 1:43 on one CPU core (docs/results.md). The
-    default backbone has not been measured.
+    With EfficientNet-Lite0, 6 classes of 80 photos: 90.6 % accuracy in 1:43 on one CPU core
+    (docs/results/own-images.md). The default backbone has not been measured.
     """
     return replace(
         folder(),
@@ -187,7 +187,7 @@ def figures_mnist() -> Recipe:
 
     proser run figures-mnist --data-dir DATA
 
-    Half of its epochs took 13 minutes on 2 CPU cores (docs/results.md); the whole has not been run. Concurrent
+    Half of its epochs took 13 minutes on 2 CPU cores (docs/paper-figures.md); the whole has not been run. Concurrent
     fine-tunes slow each other down; with --cluster.max-concurrent 1 their times compare with that of the pretraining.
     """
     return Recipe(

@@ -11,7 +11,7 @@ from proser_core.config import FinetuneConfig, OptimizerConfig, PretrainConfig
 PLACEHOLDER_FIELDS = ("beta", "gamma", "num_dummies", "alpha", "batch_use", "mixup", "mixture_batch_norm", "loss_form")
 """Fields that mean nothing to a fine-tune without placeholders."""
 TUNED = FinetuneConfig(batch_size=64, lr=0.02, schedule="one_cycle", batch_use="all", gamma=0.0)
-"""The fine-tune that was found best on development data after 60 epochs of SGD (docs/method-notes.md): dummies alone,
+"""The fine-tune that was found best on development data after 60 epochs of SGD (docs/results/search.md): dummies alone,
 every image in the loss, a learning rate that rises and falls; decided by the maximum logit."""
 STATED = (
     "objective",

@@ -36,7 +36,7 @@ def with_pretrained(recipe: Recipe) -> Recipe:
 
 MANY_IMAGES = 2_000
 """From so many training images on, a GPU fine-tunes the whole network where nothing else is asked for. Measured with
-348 and 2,232 images: docs/results.md."""
+348 and 2,232 images: docs/results/own-images.md."""
 LOWER_RATE, LOWER_DECAY = 0.1, 5e-4
 """Learning rate of such a fine-tune, as a share of `finetune.lr`, which suits heads, and its largest weight decay."""
 
