@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig
+from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig, Recipe
 from proser_core.data.augmentation.batches import BatchSlice, TrainingBatches
 from proser_core.data.preparation import make_task
 from proser_core.data.tasks import OpenSetTask
@@ -22,10 +22,21 @@ from proser_core.learning.fit import fit
 from proser_core.learning.mixup import MixDraw
 from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
 from proser_core.learning.step import Arithmetic
-from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.learning.training import train_network
+from proser_core.networks.nets import ClosedSetNet, add_placeholders, make_closed_set_net
 
 SEED = 8
 CPU = torch.device("cpu")
+DATA = DataConfig(
+    name="digits",
+    image_size=8,
+    num_known=3,
+    unknown_settings=(2,),
+    development="held-out-1",
+    val_fraction=0.8,
+    flip=False,
+    padding=1,
+)
 CHOICES: dict[str, dict[str, Any]] = {
     "manifold mixup": {"mixup": "manifold"},
     "vanilla mixup": {"mixup": "vanilla"},
@@ -37,23 +48,13 @@ CHOICES: dict[str, dict[str, Any]] = {
     "cross-entropy": {"objective": "cross_entropy"},
 }
 OBJECTIVES = {
-    name: FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, **choices) for name, choices in CHOICES.items()
+    name: FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, num_dummies=4, **choices) for name, choices in CHOICES.items()
 }
 
 
 def digits_task() -> OpenSetTask:
     """Three known classes of scikit-learn's digits: in a batch many pairs have one class."""
-    config = DataConfig(
-        name="digits",
-        image_size=8,
-        num_known=3,
-        unknown_settings=(2,),
-        development="held-out-1",
-        val_fraction=0.8,
-        flip=False,
-        padding=1,
-    )
-    return make_task(config, None, SEED)
+    return make_task(DATA, None, SEED)
 
 
 def batches_of(task: OpenSetTask, rank: int, world_size: int) -> TrainingBatches:
@@ -63,20 +64,22 @@ def batches_of(task: OpenSetTask, rank: int, world_size: int) -> TrainingBatches
 
 
 def objective_of(name: str, *, frozen_norms: bool) -> CrossEntropyObjective | ProserObjective:
-    """The objective on fresh weights; frozen norms stay in evaluation mode whatever `train()` says."""
-    config = OBJECTIVES[name]
-    closed_set = make_closed_set_net(NetworkConfig(), 3, 8, SEED)
-    objective: CrossEntropyObjective | ProserObjective
+    """The objective on the weights of `closed_set_net`."""
+    config, closed_set = OBJECTIVES[name], closed_set_net(frozen_norms=frozen_norms)
     if config.objective == "cross_entropy":
-        objective = CrossEntropyObjective(closed_set)
-    else:
-        objective = ProserObjective(add_placeholders(closed_set, 4, SEED), config, SEED)
+        return CrossEntropyObjective(closed_set)
+    return ProserObjective(add_placeholders(closed_set, config.num_dummies, SEED), config, SEED)
+
+
+def closed_set_net(*, frozen_norms: bool) -> ClosedSetNet:
+    """Fresh weights; frozen norms stay in evaluation mode whatever `train()` says."""
+    net = make_closed_set_net(NetworkConfig(), 3, 8, SEED)
     if frozen_norms:
-        for module in objective.modules():
+        for module in net.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.eval()
                 module.train = lambda mode=True, norm=module: norm  # type: ignore[method-assign]
-    return objective
+    return net
 
 
 def step_gradients(name: str, batch: BatchSlice, *, distributed: bool) -> dict[str, Tensor]:
@@ -94,25 +97,29 @@ def first_draw(objective: CrossEntropyObjective | ProserObjective, batch: BatchS
     return None if draws is None else MixDraw(draws.partners[0], draws.mix_lambda[0])
 
 
-def fitted(name: str, batches: TrainingBatches, *, frozen_norms: bool) -> dict[str, object]:
-    """Parameters and metrics of each epoch after `fit`."""
-    objective = objective_of(name, frozen_norms=frozen_norms)
+def fitted(name: str, task: OpenSetTask, *, frozen_norms: bool) -> dict[str, object]:
+    """Parameters, and metrics of each epoch, of `train_network`."""
+    net = closed_set_net(frozen_norms=frozen_norms)
+    recipe = Recipe(seed=SEED, data=DATA, finetune=OBJECTIVES[name])
     epochs: list[dict[str, float]] = []
-    given = objective, batches, OBJECTIVES[name], Arithmetic(CPU, bf16=False)
-    fit(*given, seed=SEED, report=lambda epoch, metrics, state: epochs.append(metrics))
-    return {"parameters": {key: value.detach() for key, value in objective.named_parameters()}, "epochs": epochs}
+
+    def keep(epoch: int, metrics: dict[str, float], state: Any) -> None:
+        epochs.append(metrics)
+
+    trained = train_network("finetune", net, task.train, (task.mean, task.std), recipe, bf16=False, report=keep)
+    return {"parameters": {key: value.detach() for key, value in trained.named_parameters()}, "epochs": epochs}
 
 
 def outcomes(rank: int, world_size: int) -> dict[str, object]:
     """What the tests compare, as one rank sees it; of more ranks also what they must have in common."""
-    batches, distributed = batches_of(digits_task(), rank, world_size), world_size > 1
-    first = next(batches.epoch(0))
+    task, distributed = digits_task(), world_size > 1
+    first = next(batches_of(task, rank, world_size).epoch(0))
     found: dict[str, object] = {
         "gradients": {name: step_gradients(name, first, distributed=distributed) for name in OBJECTIVES},
-        "fit with frozen norms": {name: fitted(name, batches, frozen_norms=True) for name in OBJECTIVES},
+        "fit with frozen norms": {name: fitted(name, task, frozen_norms=True) for name in OBJECTIVES},
     }
     if distributed:
-        found["fit"] = {name: fitted(name, batches, frozen_norms=False) for name in OBJECTIVES}
+        found["fit"] = {name: fitted(name, task, frozen_norms=False) for name in OBJECTIVES}
     return found
 
 

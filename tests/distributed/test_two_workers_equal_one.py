@@ -89,7 +89,7 @@ def test_weights_after_two_epochs_equal_those_of_one_process(
     name: str, ranks: list[dict[str, Any]], alone: dict[str, Any]
 ) -> None:
     got, want = (outcome["fit with frozen norms"][name]["parameters"] for outcome in (ranks[0], alone))
-    fresh = dict(ddp_steps.objective_of(name, frozen_norms=True).named_parameters())
+    fresh = dict(ddp_steps.objective_of(name, frozen_norms=True).net.named_parameters())
     assert max(float((want[key] - fresh[key].detach()).abs().max()) for key in want) > 1e-3, "training moved nothing"
     torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
 

@@ -218,3 +218,12 @@ def test_smoothing_gives_a_share_of_the_target_to_all_classes_alike(batch, num_k
         losses.append(-sum(share * math.log(probability(row, k)) for k, share in enumerate(wanted)))
     assert float(terms.total.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
     assert terms.sums["train/accuracy"].tolist() == [right, 2 * batch]
+
+
+def test_ratios_of_mixtures_are_drawn_with_the_alpha_of_the_recipe() -> None:
+    peaked, flat = (
+        ProserObjective(tiny_net(), finetune_config(alpha=alpha), 0).draws(0, 400, 8, CPU).mix_lambda
+        for alpha in (20.0, 0.2)
+    )
+    assert float(peaked.std()) == pytest.approx(0.5 / 41**0.5, rel=0.15)  # of Beta(alpha, alpha)
+    assert float(flat.std()) == pytest.approx(0.5 / 1.4**0.5, rel=0.15)
