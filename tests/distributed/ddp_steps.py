@@ -48,7 +48,8 @@ CHOICES: dict[str, dict[str, Any]] = {
     "cross-entropy": {"objective": "cross_entropy"},
 }
 OBJECTIVES = {
-    name: FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, num_dummies=4, **choices) for name, choices in CHOICES.items()
+    name: FinetuneConfig(epochs=2, batch_size=24, lr=0.01, gamma=0.7, num_dummies=4, **choices)
+    for name, choices in CHOICES.items()
 }
 
 

@@ -4,6 +4,7 @@ import ast
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,17 +66,30 @@ def test_every_public_name_can_be_imported_and_the_type_checker_sees_the_same():
         _ = proser_core.Nothing
 
 
-def test_a_network_trained_in_memory_equals_that_of_the_jobs(task: OpenSetTask, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def trained(task: OpenSetTask) -> OpenSetClassifier:
+    return train(task, RECIPE)
+
+
+def other_weights(classifier: OpenSetClassifier, weights: dict[str, torch.Tensor]) -> set[str]:
+    """Names of weights that differ."""
+    return {name for name, value in classifier.net.state_dict().items() if not torch.equal(value, weights[name])}
+
+
+@pytest.mark.parametrize("changed", [{}, {"seed": 5}, {"precision": "bf16"}], ids=str)
+def test_a_network_trained_in_memory_equals_that_of_the_jobs_and_seed_and_precision_decide_it(
+    task: OpenSetTask, trained: OpenSetClassifier, tmp_path: Path, changed: dict[str, Any]
+) -> None:
     task.save(tmp_path / "task")
-    recipe, weights = to_json(RECIPE), ""
+    recipe, weights = replace(RECIPE, **changed), ""
     for kind in ("pretrain", "finetune"):
-        run_job(Job(kind, recipe, str(tmp_path / "task"), str(tmp_path / kind), weights), lambda metrics: None)
+        in_bf16 = recipe.precision == "bf16"
+        job = Job(kind, to_json(recipe), str(tmp_path / "task"), str(tmp_path / kind), weights, bf16=in_bf16)
+        run_job(job, lambda metrics: None)
         weights = str(tmp_path / kind / WEIGHTS)
-    classifier = train(task, RECIPE)
-    of_job = load_file(weights)
-    assert {
-        name for name, value in classifier.net.state_dict().items() if not torch.equal(value, of_job[name])
-    } == set()
+    classifier = train(task, recipe)
+    assert other_weights(classifier, load_file(weights)) == set()
+    assert bool(other_weights(classifier, trained.net.state_dict())) == bool(changed)
 
 
 def test_a_task_that_cannot_be_read_is_written_down_as_what_failed(tmp_path: Path) -> None:

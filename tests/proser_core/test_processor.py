@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from proser_core.processor import bound_threads, has_bf16
+from proser_core.config import ClusterConfig, Recipe
+from proser_core.processor import bound_threads, has_bf16, resolve_precision
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,17 @@ def test_bf16_is_read_from_the_flags_of_the_processor(tmp_path, flags, expected)
 
 def test_a_processor_that_does_not_tell_its_flags_has_no_bf16(tmp_path):
     assert has_bf16(tmp_path / "none") is False
+
+
+@pytest.mark.parametrize(
+    ("precision", "gpus", "expected"), [("fp32", 1.0, False), ("bf16", 0.0, True), ("auto", 1.0, True)]
+)
+def test_a_named_precision_is_taken_as_it_is_and_auto_is_bf16_on_gpus(precision, gpus, expected):
+    assert resolve_precision(Recipe(precision=precision, cluster=ClusterConfig(gpus_per_worker=gpus))) is expected
+
+
+def test_on_a_cpu_auto_is_bf16_where_the_hardware_has_it():
+    assert resolve_precision(Recipe()) is has_bf16()
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,12 @@ class TestARunWithAnotherTargetRate:
         assert recalibrated[0].parent_id != first.parent_id
         assert recalibrated[0].aliases == {"candidate": "2", "champion": "1"}
 
+    def test_the_candidate_keeps_that_share_of_its_validation_images(
+        self, recalibrated: tuple[Outcome, dict, dict]
+    ) -> None:
+        rate = load("models:/proser/2").classifier.calibration.known_rate
+        assert rate == pytest.approx(0.8, abs=0.02)
+
 
 @pytest.mark.slow
 class TestARunWithAnotherFineTuning:

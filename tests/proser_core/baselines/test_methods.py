@@ -8,9 +8,11 @@ from scipy.special import log_softmax
 
 from proser_core.baselines import METHODS
 from proser_core.baselines.controls import fit_score
+from proser_core.baselines.own_rules import below_threshold, half_probability
 from proser_core.recognition.logit_tables import TRAIN, LogitTable
 from proser_core.recognition.score_choice import NOTHING
 from proser_core.recognition.scores import SCORES, ScoreFunction
+from proser_core.titles import C2AE, CROSR
 
 
 def normal(seed: int, count: int, num_known: int, num_dummies: int = 3, scale: float = 3.0) -> LogitTable:
@@ -78,3 +80,9 @@ def test_every_method_says_where_it_comes_from_and_stands_under_its_name():
         assert method.source
     pretrained = [name for name, method in METHODS.items() if method.scores_pretrained]
     assert pretrained == [name for name, score in SCORES.items() if not score.needs_dummies]
+
+
+def test_decisions_of_their_authors_stand_beside_the_methods_that_have_published_ones():
+    rules = {name: method.own_rule for name, method in METHODS.items() if method.own_rule is not None}
+    ladder, dhr = ("LadderNet + Softmax", "LadderNet + OpenMax"), ("DHRNet + Softmax", "DHRNet + OpenMax", CROSR)
+    assert rules == {C2AE: below_threshold, **dict.fromkeys((*ladder, *dhr), half_probability)}

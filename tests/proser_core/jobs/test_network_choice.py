@@ -1,16 +1,21 @@
 """Which network becomes the model, and what is said where a better one does not."""
 
-from types import SimpleNamespace
-
+import numpy as np
 import pytest
 
 from proser_core.config.calibration import NetworkName
-from proser_core.jobs.network_choice import Candidate, passed_over
+from proser_core.errors import TrainingError
+from proser_core.jobs.network_choice import Candidate, choose_network, passed_over
+from proser_core.recognition.calibration import calibrate
+from proser_core.recognition.evaluation import DevelopmentMetrics, EvaluationReport
+from proser_core.recognition.scored_network import ScoredNetwork
+from proser_core.recognition.scores import MaxLogit
 
 
 def candidate(macro_f1: float) -> Candidate:
-    scored = SimpleNamespace(development_macro_f1=macro_f1)
-    return Candidate({}, scored, "")  # type: ignore[arg-type]
+    metrics = DevelopmentMetrics(auroc=0.5, macro_f1=macro_f1, closed_set_accuracy=0.9, balanced_accuracy=0.9)
+    report = EvaluationReport(calibrate(np.arange(20.0)), metrics, None)
+    return Candidate({}, ScoredNetwork({}, np.zeros(0, int), MaxLogit(), report), "")
 
 
 def test_a_control_that_is_better_on_development_data_is_named_with_what_would_take_it() -> None:
@@ -27,3 +32,39 @@ def test_a_control_that_is_better_on_development_data_is_named_with_what_would_t
 )
 def test_nothing_is_said_of_others(wanted: NetworkName, control: Candidate | None) -> None:
     assert passed_over(wanted, candidate(0.41), control) == ""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "proser", "control", "chosen"),
+    [
+        ("auto", 0.41, 0.45, "CE control"),
+        ("auto", 0.45, 0.41, "PROSER"),
+        ("auto", 0.45, 0.45, "PROSER"),
+        ("control", 0.45, 0.41, "CE control"),
+    ],
+    ids=["the control is better", "PROSER is better", "a tie", "named"],
+)
+def test_auto_takes_the_network_with_the_better_macro_f1(
+    wanted: NetworkName, proser: float, control: float, chosen: str
+) -> None:
+    both = {"PROSER": candidate(proser), "CE control": candidate(control)}
+    found, choice = choose_network(wanted, *both.values())
+    assert found is both[chosen]
+    assert choice is not None
+    assert (choice.chosen, choice.by_development) == (chosen, wanted == "auto")
+    assert choice.macro_f1 == {"PROSER": proser, "CE control": control}
+
+
+def test_by_default_nothing_is_chosen() -> None:
+    proser = candidate(0.41)
+    assert choose_network("proser", proser, candidate(0.45)) == (proser, None)
+
+
+def test_a_control_that_failed_leaves_auto_with_proser_and_cannot_be_named() -> None:
+    proser = candidate(0.41)
+    found, choice = choose_network("auto", proser, None)
+    assert found is proser
+    assert choice is not None
+    assert choice.in_words == "PROSER; the control's training failed, so that nothing was chosen"
+    with pytest.raises(TrainingError, match="the control's training failed"):
+        choose_network("control", proser, None)
