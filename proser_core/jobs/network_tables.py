@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +78,22 @@ def evaluation_tables(
     return network_tables(recipe, task, folder, finetune, store, further)
 
 
+def table_inputs(
+    recipe: Recipe, task: Artefact, folder: Path, finetune: FinetuneConfig | None, further: Artefact | None
+) -> dict[str, Any]:
+    """What decides the `network_tables` of a training."""
+    return {
+        "task": task.digest,
+        "weights": sha256_of(folder / WEIGHTS),
+        "network": decisive_network(recipe.network),
+        "dummies": finetune.num_dummies if finetune is not None and finetune.objective == "proser" else 0,
+        "mirror": recipe.calibration.mirror,
+        "seed": recipe.seed,
+        "further": further.digest if further else "",
+        "code": code_version(COMPUTING),
+    }
+
+
 def network_tables(
     recipe: Recipe,
     task: Artefact,
@@ -87,16 +104,7 @@ def network_tables(
 ) -> dict[str, EmbeddingTable]:
     """Tables of a training in `folder`, by part as of `task_embeddings`, and of each further set of development
     unknowns by its name: found in the storage, or computed now."""
-    inputs = {
-        "task": task.digest,
-        "weights": sha256_of(folder / WEIGHTS),
-        "network": decisive_network(recipe.network),
-        "dummies": finetune.num_dummies if finetune is not None and finetune.objective == "proser" else 0,
-        "mirror": recipe.calibration.mirror,
-        "seed": recipe.seed,
-        "further": further.digest if further else "",
-        "code": code_version(COMPUTING),
-    }
+    inputs = table_inputs(recipe, task, folder, finetune, further)
 
     def build(made: Path) -> None:
         open_set_task, weights, device = OpenSetTask.load(task.path), folder / WEIGHTS, scoring_device(recipe)

@@ -27,15 +27,13 @@ def test_a_processor_that_does_not_tell_its_flags_has_no_bf16(tmp_path):
     assert has_bf16(tmp_path / "none") is False
 
 
-@pytest.mark.parametrize(
-    ("precision", "gpus", "expected"), [("fp32", 1.0, False), ("bf16", 0.0, True), ("auto", 1.0, True)]
-)
-def test_a_named_precision_is_taken_as_it_is_and_auto_is_bf16_on_gpus(precision, gpus, expected):
-    assert resolve_precision(Recipe(precision=precision, cluster=ClusterConfig(gpus_per_worker=gpus))) is expected
-
-
-def test_on_a_cpu_auto_is_bf16_where_the_hardware_has_it():
-    assert resolve_precision(Recipe()) is has_bf16()
+@pytest.mark.parametrize("cpu_has_it", [False, True])
+@pytest.mark.parametrize("gpus", [0.0, 1.0])
+def test_a_named_precision_is_taken_as_it_is_and_auto_is_bf16_where_the_hardware_has_it(monkeypatch, gpus, cpu_has_it):
+    monkeypatch.setattr("proser_core.processor.has_bf16", lambda: cpu_has_it)
+    cluster = ClusterConfig(gpus_per_worker=gpus)
+    found = [resolve_precision(Recipe(precision=each, cluster=cluster)) for each in ("fp32", "bf16", "auto")]
+    assert found == [False, True, gpus > 0 or cpu_has_it]
 
 
 @pytest.mark.parametrize(
