@@ -27,6 +27,7 @@ RECIPE: dict[str, Any] = {
     "network": {"dropout": 0.2},
     "pretrain": {"epochs": 2, "batch_size": 64, "lr": 0.05},
     "finetune": {"epochs": 2, "batch_size": 64, "schedule": "cosine"},
+    "calibration": {"target_rate": 0.8},
 }
 CONTROL = {"objective": "cross_entropy"}
 FINETUNES: list[Any] = [CONTROL, {}, {"start": "scratch"}]

@@ -8,18 +8,20 @@ from typing import Any
 from pipeline_runs import RunFolder, tiny_recipe
 
 from pipelines.workflow.requests import SweepRequest
+from proser_core.config import CalibrationConfig
 from proser_core.store.store import Artefact, load_if_complete
 
 SPACES = {
     "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
     "pairs": 'tune.grid_search([{"beta": 2.0}, {"beta": 2.0, "gamma": 1.0}])',  # one point of the other, and its own
 }
+RATE = 0.8  # of known images that are kept
 Done = tuple[int, str]
 
 
 def request(folder: RunFolder, **options: Any) -> SweepRequest:
     asked = {"spaces": ("betas", "pairs"), "split_indices": (0, 1), "data_dir": None, "storage": folder.storage}
-    recipe = replace(tiny_recipe(), model_name="ensembles")
+    recipe = replace(tiny_recipe(), model_name="ensembles", calibration=CalibrationConfig(target_rate=RATE))
     return SweepRequest(**{"recipe": recipe, **asked, **options})
 
 

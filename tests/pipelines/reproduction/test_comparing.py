@@ -57,6 +57,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     (fresh,) = split.trials([METHODS["PROSER, from scratch"].finetune(split.recipe)], store)
     run_job(fresh.job(split.task, split.pretrained), ignore)
 
+    split = replace(split, recipe=replace(split.recipe, calibration=CalibrationConfig(target_rate=0.8)))
     names = ("MaxLogit", "Diverging", "PROSER", "PROSER, from scratch", "Dummy", "Nearest mean")
     built = compare([split], names, "quick", [None], store, tmp_path)
     found, failures = read_compared(Artefact(tmp_path, ""))
@@ -66,6 +67,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
     assert failures == ["Diverging, class split 0: the loss is nan in epoch 1"]
     assert not built.complete
     assert all(0 < row["metrics"]["test/unknown_3/auroc"] <= 1 for row in rows.values())
+    assert all(row["metrics"]["val/known_rate"] == pytest.approx(0.8, abs=0.01) for row in rows.values())
     own = [read_json(path)["seconds"] for path in (store.root / "methods").glob(f"*/{MANIFEST}")]
     assert len(own) == 2  # its own and that of the part; the pretraining is not among it
     assert rows["Nearest mean"]["seconds"] == pytest.approx(sum(own))

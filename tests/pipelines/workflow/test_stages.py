@@ -32,6 +32,8 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.code_version import imported_modules, source_digests
 from proser_core.store.store import Artefact, Progress, Store
 
+RATE = 0.8
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -45,6 +47,7 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     store = Store(tmp_path_factory.mktemp("stages"))
+    split = replace(split, recipe=replace(split.recipe, calibration=CalibrationConfig(target_rate=RATE)))
     points = [replace(split.recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
     trials = split.trials(finetunes_of(split.recipe, points), store)
     for trial in trials[:-1]:
@@ -110,6 +113,8 @@ def test_an_evaluation_holds_every_control_and_the_selected_trial_as_a_classifie
     assert classifier.results == evaluation["methods"]["PROSER"]["flat"] == selected["metrics"]
     controls = {name for name in evaluation["methods"] if name.startswith("CE control, ")}
     assert len(controls) == 2
+    rates = [method["flat"]["val/known_rate"] for method in evaluation["methods"].values()]
+    assert rates == pytest.approx([RATE] * len(rates), abs=0.01), "all methods keep the same share"
 
 
 @pytest.mark.usefixtures("empty_figures")

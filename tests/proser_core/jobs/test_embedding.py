@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from frozen_features import SIZE, as_artefact, bright_task, frozen_recipe, job_of
+from small_tasks import NORMALISATION
 
 from proser_core.config import ClusterConfig, NetworkConfig, Recipe
 from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
@@ -131,6 +132,16 @@ def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_
     weights = classifier.net.backbone.state_dict()
     assert all(torch.equal(value, weights[name]) for name, value in fresh.backbone.state_dict().items())
     assert (classifier.predict(task.train.images).probabilities[:, :3].argmax(1) == task.train.targets).mean() > 0.9
+
+
+def test_heads_trained_in_memory_equal_those_of_the_jobs(recipe, tmp_path):
+    mean, std = NORMALISATION  # of the recipe, as in a task that is prepared for it
+    task, recipe = replace(bright_task(), mean=mean, std=std), replace(recipe, seed=5)
+    _, _, (_, heads) = trained_heads(recipe, task, tmp_path)
+    of_jobs = add_placeholders(make_closed_set_net(recipe.network, 3, SIZE, 1), 2, seed=1)
+    load_heads(of_jobs, heads / spec.WEIGHTS)
+    # biases are computed on the way onto the backbone, and rounded as the tensors lie in memory
+    torch.testing.assert_close(train(task, recipe).net.state_dict(), of_jobs.state_dict(), rtol=1e-6, atol=0)
 
 
 def test_a_loaded_classifier_knows_by_what_its_head_saw_embeddings(recipe, tmp_path):

@@ -97,6 +97,7 @@ def test_results_have_the_metrics_of_every_training_by_name_and_method(out: Path
         assert (out / entry["folder"] / "manifest.json").is_file()
         for metrics in entry["methods"].values():
             assert 0 <= metrics["test/unknown_3/auroc"] <= 1
+            assert metrics["val/known_rate"] == pytest.approx(0.8, abs=0.01), "the recipe's target rate"
     assert "PROSER" in trainings["start=pretrained"]["methods"]
 
 

@@ -20,6 +20,7 @@ from pipelines.tracking.models import load
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.baselines import METHODS, Method
+from proser_core.config import CalibrationConfig
 from proser_core.errors import DataError
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.model_card import model_card
@@ -148,13 +149,15 @@ def test_a_network_of_a_method_is_registered_beside_proser_promoted_and_predicts
     folder: RunFolder, widened: tuple[int, str]
 ) -> None:
     asked = request(folder, "few", methods=("PROSER", METHOD.name), register=("PROSER", METHOD.name))
-    named = replace(asked, recipe=replace(asked.recipe, model_name="own"))
+    calibration = CalibrationConfig(target_rate=0.8)
+    named = replace(asked, recipe=replace(asked.recipe, model_name="own", calibration=calibration))
     code, text = printed(reproduce, named)
     assert code == 0
     assert "registered: PROSER: models:/own/1 (candidate, champion)" in text
     assert "registered: Nearest mean: models:/own/2 (candidate); the champion is version 1" in text
     for version in ("1", "2"):
         measured = load(f"models:/own/{version}").classifier.results
+        assert measured["val/known_rate"] == pytest.approx(0.8, abs=0.01)
         shown = folder.client.get_run(folder.client.get_model_version("own", version).run_id).data.metrics
         assert {name: shown[name] for name in measured} == measured
     found = load("models:/own@candidate").classifier

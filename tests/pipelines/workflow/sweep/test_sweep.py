@@ -16,7 +16,7 @@ import pytest
 import torch
 from mlflow.entities import Run
 from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
-from sweep_runs import Done, newest_report, pretraining_of, request, rows_of, stamps, task_of
+from sweep_runs import RATE, Done, newest_report, pretraining_of, request, rows_of, stamps, task_of
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports.sweep_table import read_table
@@ -110,6 +110,7 @@ class TestTheSweep:
         for table in tables:
             expected = [(split_index, name) for split_index in table.splits for name in names]
             assert [(row["split_index"], row["name"]) for row in table.controls] == expected
+            assert all(row["metrics"]["val/known_rate"] == pytest.approx(RATE, abs=0.01) for row in table.controls)
 
     def test_the_curves_of_each_pretraining_are_the_parents(self, swept: tuple, folder: RunFolder) -> None:
         (parent,) = (run for run in swept[3] if "mlflow.parentRunId" not in run.data.tags)
@@ -215,10 +216,10 @@ class TestItsBestTrials:
         np.testing.assert_array_equal(found.known, known / 3)
         np.testing.assert_array_equal(found.dummies[:, 0], best_dummies / 3)
         scores = (best_dummies - known.max(axis=1)) / np.float32(3)
-        kept = np.sort(scores)[math.ceil(0.95 * len(scores)) - 1]
+        kept = np.sort(scores)[math.ceil(RATE * len(scores)) - 1]
         assert model.classifier.calibration.bias == pytest.approx(-kept, abs=1e-5)
         unknown = model.classifier.predict(images).indices == 5
-        assert unknown.sum() == len(images) - math.ceil(0.95 * len(scores))
+        assert unknown.sum() == len(images) - math.ceil(RATE * len(scores))
 
     def test_it_is_served_as_any_other(self, model: Model, folder: RunFolder, trials: list[dict[str, Any]]) -> None:
         images = np.asarray(OpenSetTask.load(task_of(folder, trials[0])).test.images[:30])
@@ -240,6 +241,7 @@ class TestItsBestTrials:
         classifier = model.classifier
         assert [member.trial for member in classifier.members] == [row["key"] for row in trials]
         assert [member.results for member in classifier.members] == [pytest.approx(row["metrics"]) for row in trials]
+        assert all(each["val/known_rate"] == pytest.approx(RATE, abs=0.01) for each in classifier.controls.values())
         assert classifier.controls["PROSER, best trial"] == pytest.approx(trials[0]["metrics"])
         card = model_card(classifier)
         assert "each prediction takes 3 forward passes" in card
@@ -270,10 +272,13 @@ class TestItsBestTrials:
         assert parent.info.run_name == self.NAME
         assert run.info.run_name == "ensemble of 3"
         assert run.data.metrics["dev/macro_f1"] == pytest.approx(model.classifier.results["dev/macro_f1"])
+        found = 0
         for each in folder.children(parent.info.run_id):
             mine = [row for row in trials if row["key"] == each.data.tags["mlflow.proser.trial_key"]]
+            found += len(mine)
             for row in mine:
                 assert each.data.metrics["dev/macro_f1"] == pytest.approx(row["metrics"]["dev/macro_f1"])
+        assert found == len(trials)
         code, text = printed(sweep, request(folder, resume=True))
         assert (code, "nothing to train" in text) == (0, True)
 
@@ -315,7 +320,7 @@ class TestItsBestTrials:
 def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(
     swept: tuple, folder: RunFolder, tmp_path: Path
 ) -> None:
-    recipe = replace(tiny_recipe(), calibration=CalibrationConfig(network="control"))
+    recipe = replace(tiny_recipe(), calibration=CalibrationConfig(network="control", target_rate=RATE))
     code, _ = printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))
     assert code == 0
     results = (newest_report(folder) / "results.md").read_text()

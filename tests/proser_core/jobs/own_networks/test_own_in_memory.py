@@ -10,7 +10,7 @@ from own_networks import BLUR, METHOD, NEAREST
 from own_trainings import DIGITS, digits
 from small_tasks import random_images
 
-from proser_core.config import Recipe
+from proser_core.config import CalibrationConfig, Recipe
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.in_memory import train
@@ -21,7 +21,7 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import export_program
 from proser_core.store.files import read_json
 
-RECIPE = Recipe(data=DIGITS, precision="fp32")
+RECIPE = Recipe(data=DIGITS, precision="fp32", calibration=CalibrationConfig(target_rate=0.8))
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +48,7 @@ def test_a_classifier_predicts_the_same_after_it_was_saved_and_loaded(
         assert found.labels == expected.labels
         np.testing.assert_array_equal(found.unknown_scores, expected.unknown_scores)
     assert loaded.own == classifier.own
+    assert loaded.calibration.target_rate == RECIPE.calibration.target_rate
     assert loaded.architecture == "Nearest (mean), plain"
 
 
