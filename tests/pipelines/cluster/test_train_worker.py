@@ -151,7 +151,7 @@ def test_a_loss_that_is_not_finite_leaves_its_message_and_no_artefact(make: Make
 def test_weights_that_overflow_in_the_very_last_step_are_a_failure_too(make: Make, task: Artefact) -> None:
     one_batch = len(OpenSetTask.load(task.path).train) // 2 * 2
     job = make("job", recipe=lively_recipe(gamma=1e38, epochs=1, batch_size=one_batch))
-    with pytest.raises(TrainingError):
+    with pytest.raises(TrainingError, match="logits that are not finite"):
         run_job(job, ignore)
     assert load_if_complete(Path(job.folder)) is None
 

@@ -81,6 +81,7 @@ def test_models_are_ranked_by_their_final_metrics(registry: Registry) -> None:
 def test_a_logged_model_is_named_after_its_registered_name_and_recipe(registry: Registry) -> None:
     name = f"many-{tiny_recipe().name}"
     assert {model.name for model in registry.ranked()} == {name}
+    assert len(registry.made) == 2
     for each in registry.made:
         source = registry.client.get_model_version("many", each.version).source
         assert load(f"models:/many/{each.version}").version.source == source
@@ -91,6 +92,7 @@ def test_each_metric_of_a_model_is_linked_to_the_images_behind_it(
 ) -> None:
     model = registry.ranked(ascending=False)[0]
     assert {metric.key: metric.value for metric in model.metrics} == classifier.results
+    assert model.metrics
     for metric in model.metrics:
         assert metric.dataset_name == f"digits {DATA_SETS[metric.key.partition('/')[0]]}"
         assert metric.dataset_digest
@@ -98,6 +100,7 @@ def test_each_metric_of_a_model_is_linked_to_the_images_behind_it(
     assert {each.dataset.name for each in run.inputs.dataset_inputs} >= {
         metric.dataset_name for metric in model.metrics
     }
+    assert run.data.metrics.keys() >= classifier.results.keys()
     for name in run.data.metrics.keys() - {"epoch", "loss"}:
         assert len(registry.client.get_metric_history(run.info.run_id, name)) == 1, name
 

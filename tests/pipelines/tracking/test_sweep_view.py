@@ -90,7 +90,10 @@ def test_every_column_of_the_view_is_logged_with_the_trials(parent: ParentRun) -
 
 
 def test_tracking_a_trial_twice_logs_each_metric_once(parent: ParentRun) -> None:
-    for run in found(parent):
+    runs = found(parent)
+    assert len(runs) == len(COUNTS)
+    for run in runs:
+        assert run.data.metrics
         for name in run.data.metrics:
             assert len(parent.client.get_metric_history(run.info.run_id, name)) == 1, name
 

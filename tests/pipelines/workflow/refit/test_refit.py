@@ -116,6 +116,7 @@ class TestRun:
 
     def test_a_control_that_is_better_on_development_data_is_said_to_be(self, text: str, run_folder: RunFolder) -> None:
         evaluations = [json.loads(path.read_text()) for path in run_folder.storage.glob("evaluate/*/evaluation.json")]
+        assert len(evaluations) == 2, "of the proxy and of all classes"
         for evaluation in evaluations:
             flat = {name: method["flat"].get("dev/macro_f1", 0.0) for name, method in evaluation["methods"].items()}
             assert bool(evaluation["passed_over"]) == (flat["CE control, MaxLogit"] > flat["PROSER"])

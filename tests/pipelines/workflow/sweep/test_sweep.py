@@ -287,7 +287,7 @@ class TestItsBestTrials:
         self, trials: list[dict[str, Any]], folder: RunFolder, tmp_path: Path
     ) -> None:
         table = read_table(newest_report(folder))
-        recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
+        recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True, target_rate=RATE))
         recipe = replace(recipe, data=replace(recipe.data, split_index=1))
         trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
         place, _ = _classifier(table, recipe, trials[:2], trial, _task_of(trial), Store(folder.storage), tmp_path)
