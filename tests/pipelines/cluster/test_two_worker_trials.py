@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 import ray
-from pipeline_runs import tiny_recipe, training_job
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+from pipeline_runs import ignore, tiny_recipe, training_job
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE
 from proser_core.data.tasks import OpenSetTask
+from proser_core.digests import sha256_of
 from proser_core.errors import ClusterError
 from proser_core.jobs import spec
+from proser_core.jobs.worker import run_job
 from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.store import Artefact, load_if_complete
 
@@ -30,17 +35,30 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     return Cluster(replace(recipe.cluster, num_workers=2), tmp_path_factory.mktemp("storage"))
 
 
+def run_rank(rank: int, job: spec.Job, store: str) -> None:
+    """One of two processes of a job, without Ray."""
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    try:
+        run_job(job, ignore)
+    finally:
+        dist.destroy_process_group()
+
+
 @pytest.mark.slow
-def test_a_trial_of_two_workers_leaves_an_artefact(
+def test_a_trial_of_two_workers_leaves_what_two_processes_without_ray_do(
     cluster: Cluster, task: Artefact, closed_set_weights: Path, tmp_path: Path
 ) -> None:
     """One that diverges beside it stands with the remote storages."""
-    folder = tmp_path / "trial"
+    folder, apart = tmp_path / "trial", tmp_path / "apart"
     trial = training_job(task, folder, replace(tiny_recipe(), cluster=cluster.config), weights=closed_set_weights)
     cluster.run_jobs([trial], 2, "two-workers", max_seconds=600)  # with a limit it goes through Tune, as several do
     assert load_if_complete(folder) is not None
     assert [row["epoch"] for row in spec.read_epochs(folder)] == [0, 1]
     assert len(load_logits(folder / spec.LOGITS)["test"]) == len(OpenSetTask.load(task.path).test)
+    store = (tmp_path / "store").as_uri()
+    torch.multiprocessing.spawn(run_rank, args=(replace(trial, folder=str(apart)), store), nprocs=2)
+    for name in (spec.WEIGHTS, spec.LOGITS, spec.EPOCHS):
+        assert sha256_of(folder / name) == sha256_of(apart / name), name
 
 
 @pytest.mark.slow
