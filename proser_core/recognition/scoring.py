@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from proser_core.errors import DataError
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import ScoreFunction
@@ -60,8 +61,16 @@ class OpenSetScores:
 
 def score(logits: LogitTable, score_function: ScoreFunction, calibration: Calibration) -> OpenSetScores:
     """Apply a frozen calibration to the logits of any images. Raises ConfigError for a score of embeddings that are not
-    there."""
-    return decide(logits, score_function(logits), calibration)
+    there, DataError for logits or scores that are NaN."""
+    found = decide(logits, score_function(logits), calibration)
+    best = logits.known[np.arange(len(logits)), found.known_predictions]  # NaN where any known logit is
+    bad = int((np.isnan(best) | np.isnan(found.scores)).sum())
+    if bad:
+        raise DataError(
+            f"the logits of {bad} of {len(logits)} images give NaN, which decides nothing; need finite logits: check the "
+            "network and its weights"
+        )
+    return found
 
 
 def decide(logits: LogitTable, scores: np.ndarray, calibration: Calibration) -> OpenSetScores:
