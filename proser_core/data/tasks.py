@@ -14,6 +14,7 @@ from proser_core.config import DataConfig, from_json, to_json
 from proser_core.data.image_sets import ImageSource, image_size
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.stored import StoredImages
+from proser_core.errors import DataError
 from proser_core.store.files import read_json, write_json
 
 TASK_PARTS = ("train", "val", "development", "test")
@@ -30,6 +31,14 @@ class Labelled:
 
     images: np.ndarray | ImageSource
     targets: np.ndarray
+
+    def __post_init__(self) -> None:
+        """Raises DataError for targets that are not one integer per image."""
+        targets = np.asarray(self.targets)
+        if targets.shape != (len(self.images),) or targets.dtype.kind not in "iu":
+            raise DataError(
+                f"{len(self.images)} images have targets {targets.dtype}{list(targets.shape)}; need one integer per image"
+            )
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -81,6 +90,20 @@ class OpenSetTask:
     groups: dict[str, int] = field(default_factory=dict)
     flip: bool = True
     contents: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        """Raises DataError for targets of no class, and for test images without a class id."""
+        for name, highest in (("train", self.num_known - 1), ("val", self.num_known - 1), ("test", self.num_known)):
+            targets = getattr(self, name).targets
+            if len(targets) and not 0 <= np.min(targets) <= np.max(targets) <= highest:
+                raise DataError(
+                    f"targets of {name} run from {np.min(targets)} to {np.max(targets)}; need 0 to {highest} with "
+                    f"{self.num_known} known classes"
+                )
+        if len(self.test_classes) != len(self.test):
+            raise DataError(
+                f"{len(self.test)} test images have {len(self.test_classes)} test_classes; need one class id per image"
+            )
 
     @property
     def num_known(self) -> int:

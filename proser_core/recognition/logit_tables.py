@@ -7,6 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from proser_core.errors import DataError
+
 SCORED_PARTS = ("val", "development", "test")
 TRAIN = "train"  # a further part, of a pretraining alone: its training images, not augmented
 ARRAYS = ("known", "dummies", "embeddings")
@@ -21,6 +23,11 @@ class LogitTable:
 
     known: np.ndarray
     dummies: np.ndarray
+
+    def __post_init__(self) -> None:
+        """Raises DataError for what are no such arrays."""
+        check_floats("known", self.known, (None, None))
+        check_floats("dummies", self.dummies, (len(self.known), None), "; without dummies, np.zeros((N, 0), np.float32)")
 
     def __len__(self) -> int:
         return len(self.known)
@@ -44,6 +51,30 @@ class EmbeddingTable(LogitTable):
     biases: np.ndarray
     centre: np.ndarray = field(default_factory=lambda: NOT_CENTRED)
     scale: np.ndarray = field(default_factory=lambda: NOT_SCALED)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_floats("embeddings", self.embeddings, (len(self.known), None))
+        num_known, size = self.known.shape[1], self.embeddings.shape[1]
+        check_floats("weights", self.weights, (num_known, size))
+        check_floats("biases", self.biases, (num_known,))
+        for name in ("centre", "scale"):
+            each = getattr(self, name)
+            check_floats(name, each, (1,) if np.shape(each) == (1,) else (size,))
+
+
+def check_floats(name: str, array: np.ndarray, shape: tuple[int | None, ...], hint: str = "") -> None:
+    """Raises DataError for what is not a NumPy array of floats of this shape, of which None is any length."""
+    is_array = isinstance(array, np.ndarray)
+    if (
+        not is_array
+        or array.dtype.kind != "f"
+        or array.ndim != len(shape)
+        or any(need not in (None, have) for need, have in zip(shape, array.shape, strict=True))
+    ):
+        got = f"{array.dtype}{list(array.shape)}" if is_array else type(array).__name__
+        need = ", ".join("any" if each is None else str(each) for each in shape)
+        raise DataError(f"{name} got {got}; need a NumPy array float32[{need}]{hint}")
 
 
 def select(table: LogitTable, rows: np.ndarray | slice) -> LogitTable:

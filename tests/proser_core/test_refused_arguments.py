@@ -1,9 +1,13 @@
 """Arguments of the public library that a caller gets wrong: each error says what was got and what is needed."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
+from small_tasks import random_images, small_task
 
-from proser_core import SCORES, Calibration, LogitTable, score
+from proser_core import SCORES, Calibration, EmbeddingTable, Labelled, LogitTable, score
 from proser_core.errors import DataError
 
 CALIBRATION = Calibration(bias=0.0, target_rate=0.95, known_rate=0.95, num_images=20, interval=(0.9, 1.0))
@@ -20,3 +24,48 @@ def test_nan_logits_are_not_decided(name: str) -> None:
     given.known[[1, 4], 2] = np.nan
     with pytest.raises(DataError, match="the logits of 2 of 6 images give NaN"):
         score(given, SCORES[name](), CALIBRATION)
+
+
+KNOWN, NONE = np.zeros((4, 3), np.float32), np.zeros((4, 0), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("known", "dummies", "message"),
+    [
+        (KNOWN[0], NONE, r"known got float32\[3\]; need a NumPy array float32\[any, any\]"),
+        (KNOWN.tolist(), NONE, "known got list; need a NumPy array"),
+        (KNOWN.astype(int), NONE, r"known got int64\[4, 3\]"),
+        (KNOWN, None, r"dummies got NoneType; need a NumPy array float32\[4, any\]; without dummies, np.zeros"),
+        (KNOWN, NONE[:2], r"dummies got float32\[2, 0\]; need a NumPy array float32\[4, any\]"),
+    ],
+)
+def test_a_table_of_what_are_no_logits_is_refused(known: Any, dummies: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        LogitTable(known, dummies)
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("embeddings", r"embeddings got float32\[2, 5\]; need a NumPy array float32\[4, any\]"),
+        ("weights", r"weights got float32\[2, 5\]; need a NumPy array float32\[3, 5\]"),
+        ("biases", r"biases got float32\[2, 5\]; need a NumPy array float32\[3\]"),
+        ("scale", r"scale got float32\[2, 5\]; need a NumPy array float32\[5\]"),
+    ],
+)
+def test_a_table_of_embeddings_that_do_not_fit_is_refused(field: str, message: str) -> None:
+    arrays = {"embeddings": (4, 5), "weights": (3, 5), "biases": (3,), "scale": (5,)} | {field: (2, 5)}
+    with pytest.raises(DataError, match=message):
+        EmbeddingTable(KNOWN, NONE, **{name: np.zeros(shape, np.float32) for name, shape in arrays.items()})
+
+
+def test_labelled_images_need_one_target_each_of_a_class_that_is_there() -> None:
+    task, images = small_task(), random_images(4)
+    for targets, got in ((np.zeros(3, int), r"int64\[3\]"), (np.zeros(4), r"float64\[4\]")):
+        with pytest.raises(DataError, match=f"4 images have targets {got}; need one integer per image"):
+            Labelled(images, targets)
+    for targets in ([0, 1, 2, 0], [0, -1, 1, 0]):
+        with pytest.raises(DataError, match="targets of val run from .* need 0 to 1 with 2 known classes"):
+            replace(task, val=Labelled(images, np.array(targets)))
+    with pytest.raises(DataError, match="12 test images have 3 test_classes"):
+        replace(task, test_classes=task.test_classes[:3])
