@@ -24,14 +24,18 @@ def table(targets: np.ndarray) -> LogitTable:
     return LogitTable(logits_of_your_network(targets), np.zeros((len(targets), 0), np.float32))
 
 
+training_targets = generator.integers(NUM_KNOWN, size=2_000)
+training = table(training_targets)
 val = table(generator.integers(NUM_KNOWN, size=2_000))  # of known classes, which the network was not trained on
 targets = generator.integers(NUM_KNOWN + 3, size=5_000).clip(max=NUM_KNOWN)  # NUM_KNOWN: unknown
 test = table(targets)
 is_known = targets < NUM_KNOWN
 
 print("score      AUROC  macro-F1  known kept")
-for name in ("MSP", "MaxLogit"):
-    function = SCORES[name]()
+for name, kind in SCORES.items():
+    if kind.needs_dummies:
+        continue
+    function = kind.fit(training, training_targets)  # of OpenMax; the others have nothing to fit
     calibration = calibrate(function(val), target_rate=0.95)
     found = score(test, function, calibration)
     print(

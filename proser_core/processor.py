@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proser_core.config import Recipe
+from proser_core.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +71,20 @@ def resolve_precision(recipe: Recipe) -> bool:
     if recipe.precision != "auto":
         return recipe.precision == "bf16"
     return recipe.cluster.uses_gpu or has_bf16()
+
+
+def usable_device(device: "torch.device | str") -> "torch.device":
+    """The device by its name. Raises ConfigError for one that torch does not know, and for a GPU that it does not
+    find."""
+    import torch
+
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ConfigError(f"device got {device!r}; need cpu, or cuda for a GPU") from None
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"device got {found}, and torch finds no GPU here; give cpu, or fix the driver")
+    return found
 
 
 def ieee_convolutions(device: "torch.device") -> AbstractContextManager[None]:

@@ -15,7 +15,7 @@ from proser_core.data.normalisation import Normalisation, evaluation_batches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
-from proser_core.processor import ieee_convolutions
+from proser_core.processor import ieee_convolutions, usable_device
 from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, EmbeddingTable
 from proser_core.recognition.logits import check_finite, place
 from proser_core.rng import keyed_generator
@@ -61,12 +61,12 @@ def compute_embedding_table(
     """Of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode; `progress` gets the number of
     images of each batch.
 
-    Raises ConfigError for a network of a method's own, DataError for an array that is neither these nor embeddings
+    Raises ConfigError for a network of a method's own or a device that is not there, DataError for an array that is neither these nor embeddings
     float32[N, d].
     """
     check_embeds(net)
     assert isinstance(net, ClosedSetNet | PlaceholderNet)
-    device = torch.device(device)
+    device = usable_device(device)
     place(net, device)
     parts = []
     with torch.inference_mode(), ieee_convolutions(device):

@@ -27,7 +27,9 @@ class LogitTable:
     def __post_init__(self) -> None:
         """Raises DataError for what are no such arrays."""
         check_floats("known", self.known, (None, None))
-        check_floats("dummies", self.dummies, (len(self.known), None), "; without dummies, np.zeros((N, 0), np.float32)")
+        check_floats(
+            "dummies", self.dummies, (len(self.known), None), "; without dummies, np.zeros((N, 0), np.float32)"
+        )
 
     def __len__(self) -> int:
         return len(self.known)

@@ -11,7 +11,7 @@ from proser_core.data.normalisation import Normalisation, evaluation_batches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import TrainingError
 from proser_core.networks.nets import ClassLogits
-from proser_core.processor import ieee_convolutions
+from proser_core.processor import ieee_convolutions, usable_device
 from proser_core.recognition.logit_tables import ARRAYS, SCORED_PARTS, TRAIN, LogitTable
 
 
@@ -20,8 +20,8 @@ def compute_logits(
 ) -> LogitTable:
     """Logits of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode, whatever training used. The
     network is moved to `device`, and stays there in evaluation mode. Raises DataError for an array that is
-    neither these nor embeddings float32[N, d]."""
-    device = torch.device(device)
+    neither these nor embeddings float32[N, d], ConfigError for a device that is not there."""
+    device = usable_device(device)
     place(net, device)
     known, dummies = [], []
     with torch.inference_mode(), ieee_convolutions(device):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 from torch import nn
 
@@ -15,6 +14,7 @@ from proser_core.data.decoding import to_rgb_square
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
+from proser_core.processor import usable_device
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.classifier_files import read_classifier, write_classifier
 from proser_core.recognition.embedding_table import compute_embedding_table
@@ -111,7 +111,7 @@ class OpenSetClassifier(TrainedClassifier):
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
         """Classify uint8 images [N, H, W, 3] or [N, H, W]; another size is resampled.
 
-        Raises DataError for images of another type or shape.
+        Raises DataError for images of another type or shape, ConfigError for a device that is not there.
         """
         logits = self.logits(images, device)
         scores = score(logits, self.score_function, self.calibration)
@@ -126,13 +126,13 @@ class OpenSetClassifier(TrainedClassifier):
 
     def logits(self, images: np.ndarray, device: str = "cpu") -> LogitTable:
         """What `predict` decides by, of the same images."""
-        given = self.net, self._fit_size(images), self.normalisation, torch.device(device)
+        given = self.net, self._fit_size(images), self.normalisation, usable_device(device)
         return compute_embedding_table(*given, mirror=self.mirror) if self.reads_embeddings else compute_logits(*given)
 
     def embeddings(self, images: np.ndarray, device: str = "cpu") -> EmbeddingTable:
         """Logits and embeddings of the same images, whatever the score reads. Raises ConfigError for a network of a
         method's own."""
-        given = self.net, self._fit_size(images), self.normalisation, torch.device(device)
+        given = self.net, self._fit_size(images), self.normalisation, usable_device(device)
         return compute_embedding_table(*given, mirror=self.mirror)
 
     def no_predictions(self) -> Predictions:
@@ -141,6 +141,8 @@ class OpenSetClassifier(TrainedClassifier):
         return Predictions([], none, np.zeros(0, np.float32), np.zeros((0, len(self.class_names) + 1)), none)
 
     def _fit_size(self, images: np.ndarray) -> np.ndarray:
+        if not isinstance(images, np.ndarray):
+            raise DataError(f"got images as {type(images).__name__}; need a NumPy array uint8[N, height, width, 3]")
         shape = (self.image_size, self.image_size, 3)
         grey = images.ndim == 3 and images.shape[2] != 3  # [H, W, 3] is one RGB image, not H grey ones
         if (

@@ -5,10 +5,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_tasks import random_images, small_task
+import torch
+from PIL import Image
+from small_tasks import NORMALISATION, make_classifier, random_images, small_task, tiny_net
 
-from proser_core import SCORES, Calibration, EmbeddingTable, Labelled, LogitTable, score
-from proser_core.errors import DataError
+from proser_core import (
+    FURTHER_SCORES,
+    SCORES,
+    Calibration,
+    EmbeddingTable,
+    Labelled,
+    LogitTable,
+    ScoreFunction,
+    compute_logits,
+    score,
+)
+from proser_core.errors import ConfigError, DataError
 
 CALIBRATION = Calibration(bias=0.0, target_rate=0.95, known_rate=0.95, num_images=20, interval=(0.9, 1.0))
 
@@ -69,3 +81,34 @@ def test_labelled_images_need_one_target_each_of_a_class_that_is_there() -> None
             replace(task, val=Labelled(images, np.array(targets)))
     with pytest.raises(DataError, match="12 test images have 3 test_classes"):
         replace(task, test_classes=task.test_classes[:3])
+
+
+@pytest.mark.parametrize("kind", (SCORES | FURTHER_SCORES).values(), ids=lambda kind: kind.name)
+def test_every_score_of_plain_logits_is_fitted_or_says_what_it_needs(kind: type[ScoreFunction]) -> None:
+    logits, targets = table(30), np.arange(30) % 3
+    if kind.needs_dummies or kind.needs_embeddings:
+        missing = (
+            "dummy logits, and these have none" if kind.needs_dummies else "embeddings, and these are logits alone"
+        )
+        with pytest.raises(ConfigError, match=missing):
+            kind.fit(logits, targets)(logits)
+    else:
+        assert kind.fit(logits, targets)(logits).shape == (30,)
+
+
+@pytest.mark.parametrize("images", [[], None, Image.new("RGB", (8, 8)), torch.zeros((1, 8, 8, 3), dtype=torch.uint8)])
+def test_images_that_are_no_array_are_refused(images: Any) -> None:
+    with pytest.raises(DataError, match=f"images as {type(images).__name__}; need a NumPy array uint8"):
+        make_classifier().predict(images)
+
+
+@pytest.mark.parametrize("device", ["gpu", None, "cuda"])
+def test_a_device_that_is_not_there_is_refused(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    message = "torch finds no GPU here" if device == "cuda" else f"device got {device!r}; need cpu, or cuda"
+    for give in (
+        make_classifier().predict,
+        lambda images, device: compute_logits(tiny_net(), images, NORMALISATION, device),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            give(random_images(2), device)

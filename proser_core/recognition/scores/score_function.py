@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from proser_core.errors import ConfigError
 from proser_core.recognition.logit_tables import LogitTable, select
 
 if TYPE_CHECKING:
@@ -40,7 +41,12 @@ class ScoreFunction:
         return cls()
 
     def __call__(self, logits: LogitTable) -> np.ndarray:
-        """float[N], larger for unknown. Raises ConfigError for a score of embeddings that are not there."""
+        """float[N], larger for unknown. Raises ConfigError for a score of embeddings, or of dummies, that are not there."""
+        if self.needs_dummies and not logits.dummies.shape[1]:
+            raise ConfigError(
+                f"the score {self.name} reads dummy logits, and these have none; give those of a network with dummies, "
+                "or take a score whose needs_dummies is False"
+            )
         starts = range(0, max(1, len(logits)), self.at_once)
         return np.concatenate([self.of_table(select(logits, slice(each, each + self.at_once))) for each in starts])
 
