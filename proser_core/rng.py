@@ -8,12 +8,17 @@ import zlib
 
 import numpy as np
 
+from proser_core.errors import ConfigError
+
 
 def keyed_generator(seed: int, purpose: str, *indices: int) -> np.random.Generator:
     """Generator that depends on its arguments alone; `indices` are usually (epoch, step).
 
-    A purpose always comes with the same number of indices: NumPy pads the key with zeros.
+    A purpose always comes with the same number of indices: NumPy pads the key with zeros. Raises ConfigError for a
+    seed that is no integer, or below 0.
     """
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"seed is {seed!r}; need an integer, 0 or above")
     return np.random.default_rng([seed, zlib.crc32(purpose.encode()), *indices])
 
 

@@ -1,5 +1,7 @@
 """A task from arrays, for images that are in memory already."""
 
+from numbers import Real
+
 import numpy as np
 
 from proser_core.data.image_sets import ImageSet
@@ -34,8 +36,8 @@ def task_from_arrays(
     for kind, given in (("labels", labels), ("test_labels", test_labels)):
         _check_given(kind, given)
     classes = np.unique(labels)
-    if not 0 < val_fraction < 1:
-        raise DataError(f"val_fraction is {val_fraction}; need a share between 0 and 1")
+    if not isinstance(val_fraction, Real) or not 0 < val_fraction < 1:
+        raise DataError(f"val_fraction is {val_fraction!r}; need a share between 0 and 1")
     if len(classes) < 2:
         raise DataError(f"the labels name {'1 class' if len(classes) else 'no class'}; need at least 2 known classes")
     names = tuple(map(str, classes.tolist()))

@@ -37,7 +37,8 @@ class Labelled:
         targets = np.asarray(self.targets)
         if targets.shape != (len(self.images),) or targets.dtype.kind not in "iu":
             raise DataError(
-                f"{len(self.images)} images have targets {targets.dtype}{list(targets.shape)}; need one integer per image"
+                f"{len(self.images)} images have targets {targets.dtype}{list(targets.shape)}; need one integer per "
+                "image"
             )
 
     def __len__(self) -> int:
@@ -92,7 +93,7 @@ class OpenSetTask:
     contents: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        """Raises DataError for targets of no class, and for test images without a class id."""
+        """Raises DataError for targets of no class."""
         for name, highest in (("train", self.num_known - 1), ("val", self.num_known - 1), ("test", self.num_known)):
             targets = getattr(self, name).targets
             if len(targets) and not 0 <= np.min(targets) <= np.max(targets) <= highest:
@@ -100,10 +101,6 @@ class OpenSetTask:
                     f"targets of {name} run from {np.min(targets)} to {np.max(targets)}; need 0 to {highest} with "
                     f"{self.num_known} known classes"
                 )
-        if len(self.test_classes) != len(self.test):
-            raise DataError(
-                f"{len(self.test)} test images have {len(self.test_classes)} test_classes; need one class id per image"
-            )
 
     @property
     def num_known(self) -> int:

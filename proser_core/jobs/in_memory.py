@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from proser_core.baselines import METHODS, Method
 from proser_core.baselines.controls import fit_score
-from proser_core.baselines.method import Method
 from proser_core.config import Recipe
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.preparation import channels_of
@@ -19,6 +19,7 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.trials import check_score
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
+from proser_core.naming import look_up
 from proser_core.networks.heads import as_on_backbone, make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
@@ -34,21 +35,26 @@ from proser_core.recognition.scores import own_score
 def train(
     task: OpenSetTask,
     recipe: Recipe,
-    method: Method | None = None,
+    method: Method | str | None = None,
     *,
     progress: EpochProgress | None = None,
     own_networks: ScheduleName = "quick",
 ) -> OpenSetClassifier:
     """Train a classifier as the recipe states, calibrate it on the task's validation images, and evaluate it.
 
-    Trains the recipe's own fine-tune with placeholders, or what `method` (of `METHODS`) scores: the pretrained network,
-    a control, an ablation, or a network of the method's own by the schedule `own_networks`. A method brings its own
-    score, in the place of `calibration.score`. `progress` prints epochs and the time that is left. The weights equal
-    those of a job with the same recipe and number of threads, bit for bit. Raises ConfigError for a recipe that does
-    not fit the task or this machine, TrainingError where the loss is not finite, CalibrationError where the score
-    cannot be fitted or calibrated, CheckpointError for a weights file that does not fit, DataError for a test setting
-    without images.
+    Trains the recipe's own fine-tune with placeholders, or what `method` (of `METHODS`, or its name there) scores: the
+    pretrained network, a control, an ablation, or a network of the method's own by the schedule `own_networks`. A
+    method brings its own score, in the place of `calibration.score`. `progress` prints epochs and the time that is
+    left. The weights equal those of a job with the same recipe and number of threads, bit for bit. Raises ConfigError
+    for a recipe that does not fit the task or this machine, TrainingError where the loss is not finite,
+    CalibrationError where the score cannot be fitted or calibrated, CheckpointError for a weights file that does not
+    fit, DataError for a test setting without images.
     """
+    if isinstance(method, str):
+        method = look_up("method", method, METHODS)
+    for name, given, kind in (("task", task, OpenSetTask), ("recipe", recipe, Recipe), ("method", method, Method)):
+        if not isinstance(given, kind) and not (name == "method" and given is None):
+            raise ConfigError(f"{name} got {type(given).__name__}; need a proser_core.{kind.__name__}")
     check_machine(recipe)
     recipe = with_features(with_pretrained(recipe), len(task.train))
     _check_task(task, recipe)

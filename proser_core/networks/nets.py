@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from proser_core.config import NetworkConfig
+from proser_core.errors import ConfigError
 from proser_core.naming import look_up
 from proser_core.networks.backbone import Backbone
 from proser_core.networks.classifier32 import classifier32, classifier32_2d, classifier32_flat
@@ -73,6 +74,8 @@ def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, 
     Raises ConfigError for a backbone that does not exist or that the images or fields do not suit,
     and CheckpointError for a weights file that does not fit it.
     """
+    if num_known < 1:
+        raise ConfigError(f"num_known is {num_known}; need the number of known classes, at least 1")
     build = library_backbone if config.is_of_library else look_up("backbone", config.backbone, BACKBONES)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "closed-set weights"))
@@ -83,8 +86,10 @@ def add_placeholders(closed_set: ClosedSetNet, num_dummies: int, seed: int) -> P
     """Augment a closed-set net with dummies whose first weights depend on `seed` alone.
 
     The two nets share backbone and classifier, so training one changes the other; give `copy.deepcopy(closed_set)` to
-    keep it.
+    keep it. Raises ConfigError for fewer than one dummy.
     """
+    if num_dummies < 1:
+        raise ConfigError(f"num_dummies is {num_dummies}; need at least 1")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "dummy weights"))
         return PlaceholderNet(closed_set, num_dummies)

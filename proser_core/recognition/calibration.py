@@ -28,11 +28,14 @@ def calibrate(scores: np.ndarray, target_rate: float = 0.95) -> Calibration:
 
     scores float[n], larger for unknown, are of known validation images. The bias is minus the
     ceil(target_rate * n)-th smallest score; the paper scans a grid, of which the order statistic is the
-    limit. Raises CalibrationError for a rate that is no share, no image, or a score that is not finite.
+    limit. Raises CalibrationError for a rate that is no share, no image, or scores that are not one finite
+    number per image.
     """
     if not 0 < target_rate <= 1:
         raise CalibrationError(f"target_rate is {target_rate:g}; need a share above 0 and at most 1, such as 0.95")
     scores = np.asarray(scores)
+    if scores.ndim != 1 or scores.dtype.kind not in "fiu":
+        raise CalibrationError(f"scores are {scores.dtype}{list(scores.shape)}; need one number per image")
     count = len(scores)
     if count == 0:
         raise CalibrationError("there is no validation image to calibrate with; give known validation images")

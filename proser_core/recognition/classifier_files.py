@@ -16,7 +16,7 @@ from torch import nn
 from proser_core.config import NetworkConfig, from_json, to_json
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.digests import sha256_of
-from proser_core.errors import CheckpointError, first_line
+from proser_core.errors import CheckpointError, ConfigError, first_line
 from proser_core.generative.networks import restored
 from proser_core.generative.own_network import TaskShape
 from proser_core.networks.ensembles import EnsembleNet
@@ -70,7 +70,12 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
 
     A classifier that is in the folder is replaced once all is written; other files there stay.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(
+            f"{error.filename} is a file, or below one; need a folder to save to: give another path"
+        ) from None
     with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as temporary:
         _write(classifier, Path(temporary))
         for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == CARD):

@@ -61,8 +61,8 @@ def compute_embedding_table(
     """Of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode; `progress` gets the number of
     images of each batch.
 
-    Raises ConfigError for a network of a method's own or a device that is not there, DataError for an array that is neither these nor embeddings
-    float32[N, d].
+    Raises ConfigError for a network of a method's own or a device that is not there, DataError for an array that is
+    neither these nor embeddings float32[N, d].
     """
     check_embeds(net)
     assert isinstance(net, ClosedSetNet | PlaceholderNet)

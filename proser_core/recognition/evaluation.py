@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import DataError
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.logit_tables import SCORED_PARTS, LogitTable
 from proser_core.recognition.metrics import TestMetrics, auroc, balanced_accuracy, evaluate_settings, open_set_macro_f1
@@ -52,9 +53,17 @@ def evaluate(
     """Calibrate `score_function` on the validation logits, then score development and test logits.
 
     The same rule for every method, so that all are compared at the same known rate. `logits` are by part: val,
-    development and test. Raises CalibrationError as `calibrate` does, DataError for a test setting without images, for
-    test scores that are not finite and for development scores that are NaN.
+    development and test. Raises CalibrationError as `calibrate` does, DataError for logits of another number
+    of images than the task has, for a test setting without images, for test scores that are not finite and for
+    development scores that are NaN.
     """
+    for part in SCORED_PARTS:
+        have, need = len(logits[part]) if part in logits else None, len(getattr(task, part))
+        if have != need:
+            raise DataError(
+                f"there are logits of {have or 'no'} {part} images, and the task has {need}; give those of val, "
+                "development and test, of all images in the task's order"
+            )
     return report_of(*score_parts(logits, score_function, target_rate), task)
 
 

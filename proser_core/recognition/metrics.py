@@ -126,8 +126,11 @@ def places(in_order: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.nda
 
 def auroc(known_scores: np.ndarray, unknown_scores: np.ndarray) -> float:
     """Area under the ROC curve of telling unknown from known, by scores float[n] and float[m], larger for unknown.
-    Raises DataError where one of them is empty or has NaN."""
+    Raises DataError where one of them is empty, has NaN, or is not one number per image."""
     known_scores, unknown_scores = np.asarray(known_scores), np.asarray(unknown_scores)
+    for name, each in (("known_scores", known_scores), ("unknown_scores", unknown_scores)):
+        if each.ndim != 1 or each.dtype.kind not in "fiu":
+            raise DataError(f"{name} are {each.dtype}{list(each.shape)}; need one number per image")
     if not len(known_scores) or not len(unknown_scores):
         raise DataError(
             f"an AUROC needs known and unknown images; got {len(known_scores)} and {len(unknown_scores)} scores"
@@ -170,7 +173,10 @@ def macro_f1(confusion: np.ndarray) -> float:
 
 
 def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
-    """`macro_f1` of predictions and targets int64[N], both in 0..K; K is unknown. Raises DataError for others."""
+    """`macro_f1` of predictions and targets int64[N], both in 0..K; K is unknown. Raises DataError for others,
+    and for no image."""
+    if num_known < 1:
+        raise DataError(f"num_known is {num_known}; need the number of known classes, at least 1")
     predictions, targets = np.asarray(predictions), np.asarray(targets)
     for name, each in (("predictions", predictions), ("targets", targets)):
         if each.ndim != 1 or each.dtype.kind not in "iu":
@@ -182,6 +188,8 @@ def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: i
             )
     if len(predictions) != len(targets):
         raise DataError(f"got {len(predictions)} predictions and {len(targets)} targets; need one of each per image")
+    if not len(targets):
+        raise DataError("a macro-F1 needs images; got none")
     return macro_f1(confusion_matrix(targets, predictions, num_known))
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from proser_core.config import Recipe, to_json
 from proser_core.data.decoding import to_rgb_square
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import DataError
+from proser_core.errors import ConfigError, DataError
 from proser_core.naming import UNKNOWN
 from proser_core.processor import usable_device
 from proser_core.recognition.class_report import ClassReport
@@ -163,7 +163,10 @@ class OpenSetClassifier(TrainedClassifier):
         """Write weights (safetensors), arrays (.npz), a model card (Markdown) and everything else (JSON).
 
         A classifier that is in the folder is replaced once all is written; other files there stay.
+        Raises ConfigError for an empty name, and for a path at which there is a file.
         """
+        if not str(folder):
+            raise ConfigError("the folder to save to got an empty name; need a path, such as . for the current folder")
         write_classifier(self, Path(folder))
 
     @classmethod

@@ -67,8 +67,8 @@ def score(logits: LogitTable, score_function: ScoreFunction, calibration: Calibr
     bad = int((np.isnan(best) | np.isnan(found.scores)).sum())
     if bad:
         raise DataError(
-            f"the logits of {bad} of {len(logits)} images give NaN, which decides nothing; need finite logits: check the "
-            "network and its weights"
+            f"the logits of {bad} of {len(logits)} images give NaN, which decides nothing; need finite logits: check "
+            "the network and its weights"
         )
     return found
 

@@ -9,6 +9,7 @@ from proser_core import titles
 from proser_core.errors import CalibrationError
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores.embedding_score import EmbeddingScore, embeddings_of
+from proser_core.recognition.scores.score_function import checked_targets
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +36,7 @@ class Mahalanobis(EmbeddingScore):
     @classmethod
     def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
         embeddings = embeddings_of(training, cls.name).embeddings.astype(np.float64)
-        return cls(*_tied_gaussian(embeddings, np.asarray(targets)))
+        return cls(*_tied_gaussian(embeddings, checked_targets(targets, training, cls.name)))
 
     def of_embeddings(self, known: "Tensor", embeddings: "Tensor") -> "Tensor":
         return _smallest_distance(embeddings, self.whitening, self.means)
@@ -63,7 +64,7 @@ class RelativeMahalanobis(EmbeddingScore):
     @classmethod
     def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
         embeddings = embeddings_of(training, cls.name).embeddings.astype(np.float64)
-        whitening, means = _tied_gaussian(embeddings, np.asarray(targets))
+        whitening, means = _tied_gaussian(embeddings, checked_targets(targets, training, cls.name))
         basis = whitening / np.linalg.norm(whitening, axis=0)
         background, centre = _tied_gaussian(embeddings @ basis, np.zeros(len(embeddings), np.int64))
         return cls(whitening, means, basis @ background, centre)

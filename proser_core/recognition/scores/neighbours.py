@@ -9,7 +9,7 @@ import numpy as np
 from proser_core import titles
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores.embedding_score import TINY, EmbeddingScore, embeddings_of
-from proser_core.recognition.scores.score_function import tensor_of
+from proser_core.recognition.scores.score_function import checked_targets, tensor_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +35,7 @@ class EuclideanNeighbour(EmbeddingScore):
     @classmethod
     def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:
         embeddings = tensor_of(embeddings_of(training, cls.name).embeddings)
-        smallest = int(np.unique(targets, return_counts=True)[1].min())
+        smallest = int(np.unique(checked_targets(targets, training, cls.name), return_counts=True)[1].min())
         return cls(cls.features(embeddings.double()).float().numpy(), min(NEIGHBOUR, smallest))
 
     @staticmethod

@@ -22,7 +22,7 @@ from proser_core.learning.tails import (
     w_scores,
 )
 from proser_core.recognition.logit_tables import LogitTable
-from proser_core.recognition.scores.score_function import ScoreFunction
+from proser_core.recognition.scores.score_function import ScoreFunction, checked_targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +52,11 @@ class OpenMax(ScoreFunction):
     def fit(cls, training: LogitTable, targets: np.ndarray, tail_size: int = TAIL_SIZE, alpha: int = ALPHA) -> Self:
         """Means and tails of the correctly classified training images, as `fit_tails`.
 
-        Raises CalibrationError for a class without a training image, or logits that are not finite.
+        Raises CalibrationError for a class without a training image, targets that are not one class per image, or
+        logits that are not finite.
         """
         features, num_known = cls.features(training), training.known.shape[1]
+        targets = checked_targets(targets, training, cls.name)
         check_training(features, targets, num_known, cls.name)
         correct = training.known_predictions() == targets
         tails = fit_tails(features, targets, correct, cls.distance, tail_size, method=cls.name)

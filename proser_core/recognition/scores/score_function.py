@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from proser_core.errors import ConfigError
+from proser_core.errors import CalibrationError, ConfigError
 from proser_core.recognition.logit_tables import LogitTable, select
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class ScoreFunction:
         return cls()
 
     def __call__(self, logits: LogitTable) -> np.ndarray:
-        """float[N], larger for unknown. Raises ConfigError for a score of embeddings, or of dummies, that are not there."""
+        """float[N], larger for unknown. Raises ConfigError where the table lacks the embeddings or the dummies that it
+        reads."""
         if self.needs_dummies and not logits.dummies.shape[1]:
             raise ConfigError(
                 f"the score {self.name} reads dummy logits, and these have none; give those of a network with dummies, "
@@ -67,6 +68,22 @@ class ScoreFunction:
     def formula(self) -> str:
         """In words, for an axis."""
         return self.name
+
+
+def checked_targets(targets: np.ndarray, training: LogitTable, score: str) -> np.ndarray:
+    """The targets of these training images. Raises CalibrationError for what is not one integer in 0..K-1 per image."""
+    targets, count, num_known = np.asarray(targets), *training.known.shape
+    if targets.shape != (count,) or targets.dtype.kind not in "iu":
+        raise CalibrationError(
+            f"{score} got targets {targets.dtype}{list(targets.shape)} of {count} training images; need one integer "
+            "per image"
+        )
+    if count and not 0 <= targets.min() <= targets.max() < num_known:
+        raise CalibrationError(
+            f"{score} got targets from {targets.min()} to {targets.max()}; need 0 to {num_known - 1}, one for each "
+            "column of the logits"
+        )
+    return targets
 
 
 def tensor_of(array: np.ndarray) -> "Tensor":

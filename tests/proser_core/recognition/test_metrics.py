@@ -101,7 +101,6 @@ def test_a_known_class_without_a_test_image_costs_no_macro_f1():
     targets = np.array([0, 0, 1, 3])
     assert open_set_macro_f1(targets, targets, 3) == 1.0
     assert open_set_macro_f1(np.array([0, 2, 1, 3]), targets, 3) == pytest.approx((2 / 3 + 1 + 0 + 1) / 4)
-    assert open_set_macro_f1(targets[:0], targets[:0], 3) == 0.0
 
 
 def textbook_oscr(known: np.ndarray, correct: np.ndarray, unknown: np.ndarray) -> float:
