@@ -1,9 +1,10 @@
-"""Add a score of your own, and set it beside the others: the margin of Scheffer et al. 2001.
+"""Add a score of your own, the margin of Scheffer et al. 2001, and a method that trains: PROSER with one dummy.
 
 python examples/add_a_method.py
 """
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from proser_core import (
     METHODS,
     SCORES,
     DataConfig,
+    EpochProgress,
+    FinetuneConfig,
     Method,
     PretrainConfig,
     Recipe,
@@ -36,6 +39,9 @@ class Margin(ScoreFunction):
 
 SCORES["margin"] = Margin  # a saved classifier names its score; this finds it again
 METHODS["margin"] = Method("margin", Margin.source, Margin())
+METHODS["one dummy"] = Method(
+    "one dummy", "example", SCORES["gap"](), finetune=lambda recipe: replace(recipe.finetune, num_dummies=1)
+)
 
 digits = load_digits()
 images = (digits.images * 255 / 16).astype(np.uint8)
@@ -47,9 +53,10 @@ task = task_from_arrays(
 recipe = Recipe(
     data=DataConfig(name="digits", image_size=8, num_known=6, flip=False, padding=1),
     pretrain=PretrainConfig(epochs=4, batch_size=32, lr=0.05),
+    finetune=FinetuneConfig(epochs=2, batch_size=32),
 )
 
 print("method      AUROC  macro-F1, four unknown classes")
-for name in ("MaxLogit", "margin"):
-    results = train(task, recipe, METHODS[name]).results
+for name in ("MaxLogit", "margin", "one dummy"):
+    results = train(task, recipe, name, progress=EpochProgress(sys.stderr)).results
     print(f"{name:10s}  {results['test/unknown_4/auroc']:.3f}  {results['test/unknown_4/macro_f1']:.3f}")

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from proser_core import (
-    METHODS,
     DataConfig,
     EpochProgress,
     OpenSetClassifier,
@@ -35,7 +34,7 @@ recipe = Recipe(
     pretrain=PretrainConfig(epochs=10, batch_size=32, optimizer="muon", lr=0.02, schedule="one_cycle"),
 )
 # placeholders from the first epoch, on the schedule of a pretraining
-classifier = train(task, recipe, METHODS["PROSER, from scratch"], progress=EpochProgress(sys.stderr))
+classifier = train(task, recipe, "PROSER, from scratch", progress=EpochProgress(sys.stderr))
 
 results = classifier.results
 print(f"accuracy on known test images: {results['test/closed_set_accuracy']:.3f}")
