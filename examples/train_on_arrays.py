@@ -9,15 +9,7 @@ import tempfile
 import numpy as np
 from sklearn.datasets import load_digits
 
-from proser_core import (
-    DataConfig,
-    EpochProgress,
-    OpenSetClassifier,
-    PretrainConfig,
-    Recipe,
-    task_from_arrays,
-    train,
-)
+from proser_core import DataConfig, EpochProgress, OpenSetClassifier, PretrainConfig, Recipe, task_from_arrays, train
 
 KNOWN = 6
 digits = load_digits()
