@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CalibrateRequest:
-    """Fit a new bias on your own images of known classes, and register it as a new version. Nothing is trained."""
+    """Fit a new bias on your own images of known classes, and register it as a new version. Nothing is trained. Take
+    images that the model was not trained on: training images promise more than new ones keep."""
 
     model: Annotated[
         tyro.conf.Positional[str],
@@ -126,12 +127,9 @@ def _rate(request: CalibrateRequest, model: "LoadedModel") -> float:
     return rates.cheapest(request.unknown_share, request.cost)
 
 
-def images_needed(target_rate: float) -> int:
-    """The least number of images of which a bias at this rate calls one unknown."""
-    return math.ceil(round(1 / (1 - target_rate), 6))  # 1 / (1 - 0.9) is a little above 10
-
-
 def _check_count(count: int, target_rate: float) -> None:
+    from proser_core.recognition.calibration import images_needed  # loads scipy: not for --help
+
     if count < (needed := images_needed(target_rate)):
         raise ConfigError(
             f"a target rate of {target_rate:g} got {counted(count, 'image')}; need at least {needed}, so that one of "

@@ -2,6 +2,7 @@
 unknown, chooses the hyperparameters; then all classes are trained on."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,9 +23,10 @@ from proser_core.data.splits.class_split import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.selection import finetune_of
+from proser_core.recognition.calibration import images_needed
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
-from proser_core.titles import PROSER, first_names
+from proser_core.titles import PROSER, counted, first_names, percent
 
 HELD_OUT = 0.2
 """Share of the classes that chooses, and as many again that only report; at least one, where two stay known."""
@@ -48,6 +50,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
         with pointing_to_inspection(recipe.data, data_dir):
             task = OpenSetTask.load(prepare(refit, inputs.data_inputs[0], data_dir, session).path)
         _say_classes(session, task)
+        for line in _few_to_calibrate(len(task.val), recipe.calibration.target_rate):
+            session.say(line)
         if recipe.data.is_own:
             for line in what_needs_a_look(task, recipe.data, data_dir):
                 session.say(f"  {line}")
@@ -56,18 +60,30 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
         if proxy_recipe is None:
             refit = with_batches(refit, len(task.train))
             kept = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
-            session.say(f"  of 2 classes none can be held out; not chosen, but as the recipe has it: {', '.join(kept)}")
+            session.say(
+                f"  2 classes are too few for a proxy: nothing is chosen ({', '.join(kept)}: as the recipe has it), "
+                "and how well unknown images are found is not measured"
+            )
         else:
             split = draw_split(proxy_recipe.data, num_classes)
             size = int(np.isin(task.train.targets, split.known).sum())
             proxy_recipe, refit = (with_batches(each, size) for each in (proxy_recipe, refit))
             proxied = _choose(proxy_recipe, task.class_names, data_dir, session)
             refit = replace(refit, finetune=proxied.finetune, calibration=proxied.calibration)
-            session.say(f"all {num_classes} classes, with what the proxy chose: {proxied.name}")
+            how = "with what the proxy chose" if recipe.space else "with the recipe's own point"
+            session.say(f"all {num_classes} classes, {how}: {proxied.name}")
     proxy = None if proxied is None else proxied.proxy
     inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)
     failed = proxied is not None and proxied.has_failures
     return max(int(failed), finish_run(inputs, session.follow(run), started))
+
+
+def _few_to_calibrate(count: int, target_rate: float) -> Iterator[str]:
+    if target_rate < 1 and count < (needed := images_needed(target_rate)):
+        yield (
+            f"  {counted(count, 'validation image')} to calibrate by; to keep {percent(target_rate)} % known takes "
+            f"{needed}: add images, or `proser calibrate` the model on more"
+        )
 
 
 def planned_inputs(recipe: Recipe, num_classes: int, data_dir: DataRoot, session: Session) -> dict[str, TrainingInputs]:

@@ -173,7 +173,7 @@ def _classes(inspection: Inspection) -> Iterator[Finding]:
         yield _of_classes(
             inspection,
             f"classes of unequal size ({ratio:.1f} to 1)",
-            {number: f"{trained[number]:,} images" for number in extreme},
+            {number: counted(trained[number], "image") for number in extreme},
             "--data.sampling balanced shows equally many of each; read the balanced accuracy.",
         )
 

@@ -55,3 +55,8 @@ def calibrate(scores: np.ndarray, target_rate: float = 0.95) -> Calibration:
         num_images=count,
         interval=(float(low), float(high)),
     )
+
+
+def images_needed(target_rate: float) -> int:
+    """The least number of images of which a bias at this rate calls one unknown."""
+    return math.ceil(round(1 / (1 - target_rate), 6))  # 1 / (1 - 0.9) is a little above 10

@@ -1,5 +1,6 @@
 """Stage pretrain: the closed-set networks, trained by DDP workers or brought by the user."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -84,14 +85,22 @@ def _split(plan: Pretraining, curves: Mapping[Path, str]) -> str:
 def _say_accuracy(session: TrainingSession, plan: Pretraining, split: str) -> None:
     task, folder = OpenSetTask.load(plan.task.path), found_pretraining(plan).path
     predictions = load_logits(folder / spec.LOGITS)["val"].known_predictions()
-    accuracy = float((predictions == task.val.targets).mean())
-    session.say(f"  {split}closed-set accuracy on validation images: {100 * accuracy:.1f} %")
-    if accuracy < 2 / task.num_known:
+    correct = int((predictions == task.val.targets).sum())
+    session.say(f"  {split}closed-set accuracy on validation images: {100 * correct / len(predictions):.1f} %")
+    if is_near_chance(correct, len(predictions), task.num_known):
         mean, std = (", ".join(f"{value:.3f}" for value in values) for values in (task.mean, task.std))
         remedy = (
             "The checkpoint must have its classes in the order of class_split.json, and have been trained with mean "
             f"{mean} and standard deviation {std}"
             if plan.own
+            else "MSP, MaxLogit and OpenMax of it say little; PROSER is trained on its own"
+            if plan.recipe.finetune.start == "scratch"
             else "What follows says little; give more --pretrain.epochs, or more images"
         )
         session.say(f"  that is near chance. {remedy}")
+
+
+def is_near_chance(correct: int, count: int, num_classes: int) -> bool:
+    """Whether guessing would name as many of so many images, within two standard errors."""
+    chance = 1 / num_classes
+    return correct <= count * chance + 2 * math.sqrt(count * chance * (1 - chance))

@@ -18,6 +18,7 @@ from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprin
 from proser_core.data.readers.layout import Classes, Part, of_classes
 from proser_core.data.readers.listed_folder import FOLDER_PARTS, Listed, ListedFolder, Listing
 from proser_core.data.stored import StoredImages
+from proser_core.naming import check_class_names
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,11 @@ class FolderLayout:
         return Listing(folders.class_names, files, folders.drawn, folders.unread())
 
     def class_names(self, root: Path) -> tuple[str, ...]:
-        """The classes by number. Raises DataError for parts with different classes and for ambiguous folders."""
-        return self._at(root).class_names
+        """The classes by number. Raises DataError for parts with different classes, ambiguous folders, and names that
+        no prediction could give."""
+        names = self._at(root).class_names
+        check_class_names(names)
+        return names
 
     def fingerprints(self, root: Path) -> Fingerprints:
         """One of each class in each part."""

@@ -108,6 +108,14 @@ def test_one_class_is_refused_as_by_a_run(tmp_path: Path) -> None:
         planned(RECIPES["folder"](), tmp_path / "images", tmp_path)
 
 
+def test_a_class_called_unknown_is_refused_before_anything_is_decoded(tmp_path: Path) -> None:
+    for name in ("cat", "dog", "Unknown"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        (tmp_path / "images" / name / "0.png").write_text("not an image")
+    with pytest.raises(DataError, match=r"'Unknown' would mean two things.*for `proser evaluate`"):
+        planned(RECIPES["folder"](), tmp_path / "images", tmp_path)
+
+
 @pytest.mark.slow
 def test_of_images_of_your_own_the_proxy_and_the_refit_are_planned(tmp_path: Path) -> None:
     images = digits.read("train", 8)

@@ -14,6 +14,7 @@ from pipeline_runs import ignore
 from pipelines.reports.scores_page import SCORES_PAGE
 from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
+from pipelines.workflow.stages.pretrain import is_near_chance
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.training import TrainedSplit, finetunes_of, infos_of
@@ -314,3 +315,22 @@ def test_an_input_of_which_nothing_is_known_is_no_part_of_a_key_in_silence(train
     assert decisive([trained.split.task, None, {"a": 1}]) == [trained.split.task.digest, None, {"a": 1}]
     with pytest.raises(TypeError, match="an input of type PosixPath"):
         decisive({"folder": Path("somewhere")})
+
+
+@pytest.mark.parametrize(
+    ("correct", "count", "num_classes", "expected"),
+    [
+        (190, 200, 2, False),
+        (110, 200, 2, True),
+        (11, 15, 2, True),
+        (12, 15, 2, False),
+        (60, 100, 3, False),
+        (40, 100, 3, True),
+        (9, 500, 100, True),
+        (10, 500, 100, False),
+    ],
+)
+def test_an_accuracy_is_near_chance_where_guessing_would_reach_it(
+    correct: int, count: int, num_classes: int, expected: bool
+) -> None:
+    assert is_near_chance(correct, count, num_classes) == expected

@@ -14,7 +14,7 @@ from pipeline_runs import printed
 from pyarrow import parquet
 from registered_models import Registry
 
-from pipelines.commands.calibrate import CalibrateRequest, calibrate, images_needed
+from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.commands.models import print_models
 from pipelines.inference.labelled_folder import folder_logits
 from pipelines.tracking.models import load
@@ -25,6 +25,7 @@ from pipelines.workflow.requests import PromoteRequest
 from pipelines.workflow.rollback import rollback
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.calibration import calibrate as fit_bias
+from proser_core.recognition.calibration import images_needed
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.titles import METRICS

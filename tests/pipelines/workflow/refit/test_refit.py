@@ -186,9 +186,11 @@ def test_two_classes_of_few_images_are_trained_on_without_a_proxy_in_smaller_bat
     plain = own_recipe()
     plain = replace(plain, model_name="two", pretrain=replace(plain.pretrain, epochs=6, lr=0.02))
     recipe = replace(plain, data=replace(plain.data, group_near_duplicates=False, flip=False))  # digits look alike
+    recipe = replace(recipe, calibration=replace(recipe.calibration, target_rate=0.98))
     code, text = printed(run, RunRequest(recipe, tmp_path / "two", run_folder.storage))
     assert code == 0
-    assert "none can be held out" in text
+    assert "2 classes are too few for a proxy" in text
+    assert re.search(r"\d+ validation images to calibrate by; to keep 98.0 % known takes 50", " ".join(text.split()))
     model = load("models:/two@champion")
     assert (model.classifier.class_names, model.classifier.proxy) == (NAMES[:2], None)
     assert model.classifier.recipe["pretrain"]["batch_size"] == 28
