@@ -4,9 +4,11 @@ The hook is in a module of tyro that is not public; it was read in tyro 1.0.17. 
 """
 
 import difflib
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -15,6 +17,8 @@ from proser_core.errors import ConfigError
 
 NEAR_AS_A_WHOLE = 0.8
 """From this likeness on, of options that end alike the one is meant whose first part was typed too."""
+IMAGES = ("--data-dir", "--data")
+"""Options that take a folder of images."""
 
 
 def one_line_errors(
@@ -38,9 +42,9 @@ def one_line_errors(
 def _message(event: Any, arguments: Sequence[str], options: Callable[[], Iterable[str]]) -> str:
     match type(event).__name__:
         case "UnrecognizedArgs":
-            return _not_recognised(event.tokens, options())
+            return _not_recognised(event.tokens, options(), arguments)
         case "MissingArgs" if any(word.startswith("-") for word in event.unrecognized_tokens):
-            return _not_recognised(event.unrecognized_tokens, options())
+            return _not_recognised(event.unrecognized_tokens, options(), arguments)
         case "MissingArgs":
             names = [_name(each.arg) for each in event.missing_arguments]
             return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} required."
@@ -55,11 +59,15 @@ def _message(event: Any, arguments: Sequence[str], options: Callable[[], Iterabl
     return ""
 
 
-def _not_recognised(words: Sequence[str], options: Iterable[str]) -> str:
-    """Of an option by the nearest names; of another word, that it is one too many."""
+def _not_recognised(words: Sequence[str], options: Iterable[str], arguments: Sequence[str]) -> str:
+    """Of an option by the nearest names; of another word, that it is one too many: a folder may be the images."""
     typed = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
     if typed is None:
-        return f"{words[0]!r} is one word too many."
+        given = {word.partition("=")[0] for word in arguments}
+        takes = next((each for each in options if each in IMAGES and each not in given), None)
+        folder = shlex.quote(words[0])
+        meant = f"; did you mean {takes} {folder}?" if takes and Path(words[0]).is_dir() else "."
+        return f"{words[0]!r} is one word too many{meant}"
     near = " or ".join(nearest(typed, options))
     return f"no option is called {typed!r}; did you mean {near}?" if near else f"no option is called {typed!r}."
 

@@ -1,5 +1,6 @@
 """How commands read their arguments: a recipe and a pretraining schedule by name, then the fields of a request."""
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from pipelines.recipes.schedules import with_schedule
 from pipelines.workflow.requests import UNNAMED
 from proser_core.config import Recipe
 from proser_core.config.data import Flip
+from proser_core.errors import ConfigError
 from proser_core.naming import look_up
 
 Request = TypeVar("Request")
@@ -177,7 +179,10 @@ def _paragraphs(text: str) -> str:
 def parse_with_recipe(
     kind: Callable[[Recipe], Request], command: str, arguments: list[str], more: str = " [options]"
 ) -> Request:
-    """As `parse`, of a request with a recipe, whose name comes first; `more` is what the usage text shows after it."""
+    """As `parse`, of a request with a recipe, whose name comes first; `more` is what the usage text shows after it.
+    Raises ConfigError where an option comes first."""
+    if arguments and arguments[0].startswith("-") and not set(HELP) & set(arguments):
+        raise ConfigError(_recipe_first(command, arguments))
     if not arguments or arguments[0].startswith("-"):
         names = {name: headline(make) for name, make in RECIPES.items()}
         show_names(f"{command} RECIPE", more, "Recipes", names, arguments)
@@ -185,6 +190,17 @@ def parse_with_recipe(
     return parse_with_schedule(
         lambda name: kind(with_schedule(recipe, name) if name else recipe), f"{command} {arguments[0]}", arguments[1:]
     )
+
+
+def _recipe_first(command: str, arguments: list[str]) -> str:
+    """What to type instead. A recipe's name right after an option may be the option's value, such as a folder."""
+    places = [place for place, word in enumerate(arguments) if word in RECIPES]
+    place = next((each for each in places if not arguments[each - 1].startswith("--")), None)
+    if place is None:
+        words, more = ["RECIPE", *arguments], f". `proser {command} --help` lists the recipes"
+    else:
+        words, more = [arguments[place], *arguments[:place], *arguments[place + 1 :]], ""
+    return f"the recipe comes first: {shlex.join(['proser', command, *words])}{more}"
 
 
 def parse_with_schedule(

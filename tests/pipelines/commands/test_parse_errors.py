@@ -1,6 +1,7 @@
 """A command line that cannot be parsed: one line with what was got, what is needed and what to do."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 import tyro
@@ -27,6 +28,10 @@ LINES = {
     "evaluate m --data ''": "--data got ''; need PATH. `proser evaluate --help` ",
     "run folder --data-dir ''": "--data-dir got ''; need PATH. `proser run folder --help-all` ",
     "inspect ''": "MY_IMAGES got ''; need a value. `proser inspect --help` ",
+    "run --data-dir X digits": "the recipe comes first: proser run digits --data-dir X\n",
+    "run --data-dir X": "comes first: proser run RECIPE --data-dir X. `proser run --help` lists the recipes",
+    "run --data-dir folder": "comes first: proser run RECIPE --data-dir folder. ",
+    "sweep --dry-run": "the recipe comes first: proser sweep RECIPE --dry-run. ",
     "list data outliers": "'outliers' is one word too many. `proser list --help` ",
 }
 
@@ -38,6 +43,23 @@ def test_words_that_cannot_be_parsed_are_one_line_and_exit_code_2(line: str, pro
     assert error.startswith("proser: ")
     assert LINES[line] in error
     assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("run folder 'my images'", "'my images' is one word too many; did you mean --data-dir 'my images'? `proser run"),
+        ("evaluate m 'my images' --data x", "'my images' is one word too many. "),
+    ],
+)
+def test_a_folder_that_is_one_word_too_many_may_be_the_images(
+    line: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my images").mkdir()
+    code, _, error = proser(*shlex.split(line))
+    assert code == 2
+    assert hint in error
 
 
 def test_another_tyro_without_the_hook_shows_its_own_box(proser: Proser, monkeypatch: pytest.MonkeyPatch) -> None:
