@@ -17,7 +17,7 @@ from proser_core.data.near_duplicates import NO_PAIRS, SIZE, Looks, components, 
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fingerprints_of
 from proser_core.data.readers.parquet import read_texts
 from proser_core.data.stored import StoredImages
-from proser_core.errors import DataError
+from proser_core.errors import ConfigError, DataError
 from proser_core.naming import composed
 from proser_core.store.files import absolute
 from proser_core.titles import counted
@@ -38,8 +38,8 @@ class Grouping:
         return self.rule.lower().endswith(TABLES)
 
     def fingerprints(self) -> Fingerprints:
-        """Of the table, if there is one. Raises DataError where it cannot be read."""
-        return fingerprints_of([Path(self.rule)]) if self.is_table else []
+        """Of the table, if there is one. Raises as `_table`, and DataError where it cannot be read."""
+        return fingerprints_of([self._table()]) if self.is_table else []
 
     def groups(
         self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path, decoded: Path | None
@@ -57,10 +57,19 @@ class Grouping:
         linked = _linked(self._names(paths, folders, root)) if self.rule else NO_PAIRS
         return components(np.concatenate([near, linked]), len(paths))
 
+    def _table(self) -> Path:
+        """Raises ConfigError where the rule names a table that does not exist."""
+        if not os.path.exists(self.rule):
+            raise ConfigError(
+                f"--data.group-by got {self.rule}, which does not exist; give a table that does, a number of folder "
+                "levels or a regular expression"
+            )
+        return Path(self.rule)
+
     def _names(self, paths: Sequence[str], folders: Sequence[Path], root: Path) -> list[str | None]:
         """The name of each image's group by the rule; None where it says nothing of an image."""
         if self.is_table:
-            return _from_table(paths, Path(self.rule), root)
+            return _from_table(paths, self._table(), root)
         if self.rule.isdecimal():
             return _from_folders(paths, folders, int(self.rule))
         found = [re.search(self.rule, os.path.basename(path)) for path in paths]

@@ -26,11 +26,12 @@ from proser_core.store.files import atomic_path
 @dataclass(frozen=True)
 class Pretrained:
     """Weights by the name that they have in their library, and what they were trained on: pixels square, and mean and
-    standard deviation of each channel, six numbers in 0..1."""
+    standard deviation of each channel, six numbers in 0..1; and where they are downloaded from, if the library says."""
 
     name: str
     image_size: int
     normalisation: tuple[float, ...]
+    url: str
 
 
 class Headless(NamedTuple):
@@ -64,7 +65,7 @@ class Torchvision:
         members = {DEFAULT_WEIGHTS: choices.DEFAULT, NO_WEIGHTS: choices.DEFAULT, **choices.__members__}
         chosen = look_up(f"weights of torchvision:{model}", weights, members)
         preset = chosen.transforms()
-        return Pretrained(chosen.name, preset.crop_size[0], (*preset.mean, *preset.std))
+        return Pretrained(chosen.name, preset.crop_size[0], (*preset.mean, *preset.std), chosen.url)
 
     def build(self, model: str, weights: str | None) -> Headless:
         """As of a ModelLibrary; the last linear layer is what classifies."""
@@ -93,7 +94,8 @@ class Timm:
         if weights not in (DEFAULT_WEIGHTS, NO_WEIGHTS):
             look_up(f"weights of timm:{model}", weights, dict.fromkeys(filter(None, tags)))
             found = timm.get_pretrained_cfg(f"{model}.{weights}")
-        return Pretrained(found.tag or model, found.input_size[-1], (*found.mean, *found.std))
+        url = f"https://huggingface.co/{found.hf_hub_id}" if found.hf_hub_id else found.url or ""
+        return Pretrained(found.tag or model, found.input_size[-1], (*found.mean, *found.std), url)
 
     def build(self, model: str, weights: str | None) -> Headless:
         """As of a ModelLibrary."""
@@ -136,7 +138,8 @@ def fetch(network: NetworkConfig) -> Path:
 
     Raises ConfigError for names that the library lacks, and where nothing can be downloaded.
     """
-    (library, model), weights = _parts(network), pretrained_of(network).name
+    (library, model), about = _parts(network), pretrained_of(network)
+    weights = about.name
     path = Path(torch.hub.get_dir()) / "proser" / f"{network.backbone.replace(':', '-')}-{weights}.safetensors"
     if path.is_file():
         return path
@@ -145,13 +148,22 @@ def fetch(network: NetworkConfig) -> Path:
         net = library.build(model, weights).net
     except Exception as error:  # the libraries' own, of urllib, of httpx and of the Hugging Face Hub
         raise ConfigError(
-            f"the weights {weights} of {network.backbone} could not be downloaded ({first_line(error)}); give a local "
-            "file with network.weights_file, or fresh weights with network.weights none"
+            f"the weights {weights} of {network.backbone} could not be downloaded ({first_line(error)}); fetch "
+            f"{about.url or 'them'} elsewhere and give --network.weights-file FILE, or train without them: the recipe "
+            "folder-from-scratch, or --network.weights none"
         ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
         save_weights(net, temporary)
     return path
+
+
+def names_in_libraries(model: str) -> list[str]:
+    """The backbones torchvision:NAME and timm:NAME of that name; of timm only where it is installed."""
+    from torchvision import models
+
+    found = [f"torchvision:{model}"] if model in models.list_models(module=models) else []
+    return found + ([f"timm:{model}"] if importlib.util.find_spec("timm") and _timm().is_model(model) else [])
 
 
 def _timm() -> Any:

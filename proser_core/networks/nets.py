@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from proser_core.config import NetworkConfig
 from proser_core.errors import ConfigError
-from proser_core.naming import look_up
+from proser_core.naming import unknown_name
 from proser_core.networks.backbone import Backbone
 from proser_core.networks.classifier32 import classifier32, classifier32_2d, classifier32_flat
+from proser_core.networks.libraries import names_in_libraries
 from proser_core.networks.pretrained import library_backbone
 from proser_core.networks.resnets import resnet18, resnet_224
 from proser_core.networks.wide_resnet import wide_resnet28_10
@@ -76,10 +77,19 @@ def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, 
     """
     if num_known < 1:
         raise ConfigError(f"num_known is {num_known}; need the number of known classes, at least 1")
-    build = library_backbone if config.is_of_library else look_up("backbone", config.backbone, BACKBONES)
+    build = library_backbone if config.is_of_library else _own_backbone(config.backbone)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "closed-set weights"))
         return ClosedSetNet(build(config, image_size), num_known)
+
+
+def _own_backbone(name: str) -> Callable[[NetworkConfig, int], Backbone]:
+    """Raises ConfigError for a name that is not among BACKBONES, with the one that it has in a library."""
+    if name in BACKBONES:
+        return BACKBONES[name]
+    if found := names_in_libraries(name):
+        raise ConfigError(f"no backbone is called {name!r}; did you mean {' or '.join(found)}?")
+    raise ConfigError(unknown_name("backbone", name, [*BACKBONES, "torchvision:NAME", "timm:NAME"]))
 
 
 def add_placeholders(closed_set: ClosedSetNet, num_dummies: int, seed: int) -> PlaceholderNet:

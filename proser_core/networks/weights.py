@@ -9,6 +9,9 @@ from torch import Tensor, nn
 
 from proser_core.errors import CheckpointError
 
+FORMATS = "a .safetensors file, or tensors alone saved by torch.save"
+"""What a file of weights may be."""
+
 
 def save_weights(module: nn.Module, path: Path) -> None:
     """Parameters and buffers as safetensors. Raises OSError where the file cannot be written."""
@@ -30,6 +33,8 @@ def load_headless(net: nn.Module, path: Path, heads: Collection[str], remedy: st
     Files from before torch 0.4.1 lack BatchNorm's step counters, which play no part: they begin at 0.
     Raises CheckpointError as `load_weights` does.
     """
+    if not path.exists():
+        raise CheckpointError(f"--network.weights-file got {path}, which does not exist; need {FORMATS}. {remedy}")
     prefixes = tuple(f"{head}." for head in heads)
     state = {name: value for name, value in read_weights(path).items() if not name.startswith(prefixes)}
     counters = {k: v for k, v in net.state_dict().items() if k.endswith(".num_batches_tracked")}
@@ -57,14 +62,14 @@ def fill(module: nn.Module, state: dict[str, Tensor], path: Path, remedy: str) -
 def read_weights(path: Path) -> dict[str, Tensor]:
     """Tensors by name. Raises CheckpointError for a file that holds none."""
     if not path.is_file():
-        raise CheckpointError(f"there is no checkpoint {path}")
+        raise CheckpointError(f"there is no checkpoint {path}; need {FORMATS}")
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's unpickler answers damaged files with a dozen kinds
         raise CheckpointError(  # not torch's own words, which advise to unpickle it
-            f"{path} cannot be read as weights; need a .safetensors file, or tensors alone saved by torch.save"
+            f"{path} cannot be read as weights; need {FORMATS}"
         ) from error
     for key in ("state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):

@@ -80,3 +80,16 @@ def test_a_plan_stops_at_an_empty_file_and_points_on(place: Path, proser: Proser
     code, _, error = proser("run", "folder", "--data-dir", "own", "--dry-run")
     assert code == 2
     assert "empty.jpg: the image cannot be decoded (it is empty); repair or remove it. `proser inspect own " in error
+
+
+@pytest.mark.parametrize("command", [["run", "folder", "--data-dir", "own"], ["inspect", "own"]])
+def test_a_table_of_groups_that_does_not_exist_is_refused_by_the_name_of_its_option(
+    command: list[str], place: Path, proser: Proser
+) -> None:
+    write(place / "own", 6, 6)
+    code, _, error = proser(*command, "--data.group-by", "nope.csv")
+    assert code == 2
+    assert error.endswith(
+        "--data.group-by got nope.csv, which does not exist; give a table that does, a number of folder levels or a "
+        "regular expression\n"
+    )

@@ -42,7 +42,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "weights that are not there": (
         {"recipe": {"data": {"image_size": 64}, "network": {"backbone": "resnet18_224", "weights_file": "no.pth"}}},
-        "there is no checkpoint",
+        "no.pth, which does not exist",
     ),
     "a number beyond all numbers": ({"finetunes": [{"beta": 10**400}]}, "finetunes[0]: finetune.beta is too large"),
     "a fine-tune's batch of more than all images": ({"finetunes": [{}, {"batch_size": 4000}]}, "batch_size 4000"),
