@@ -11,8 +11,8 @@ from typing import NamedTuple
 from pipelines.commands.signals import terminated_by_signals
 from pipelines.recipes import RECIPES
 from pipelines.tracking.server import tracking_errors
-from proser_core.errors import GOES_ON, exit_code_of
-from proser_core.naming import look_up
+from proser_core.errors import GOES_ON, ConfigError, exit_code_of
+from proser_core.naming import unknown_name
 from proser_core.processor import bound_threads
 
 
@@ -59,6 +59,7 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 OBJECTS_BETWEEN_COLLECTIONS = 10_000
 """Python's 700 make it look again and again through what imports have made, a fifth of the CPU time of `models`."""
 ABOUT = 'Train, calibrate, promote and serve image classifiers that can answer "unknown".'
+USAGE, VERSION = ("--help", "-h", "help"), "--version"
 RESUMABLE = ("run", "sweep", "reproduce", "import")
 KEPT = "earlier decisions and registered versions are kept, `proser models` lists them"
 
@@ -71,21 +72,23 @@ def main() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # of a locale that lacks a class's letters, or a bar's
     name, *arguments = sys.argv[1:] or [""]
-    if name in ("", "--help", "-h", "--version"):
+    if name in ("", *USAGE, VERSION):
         return exit_code_of(lambda: _tell(name))
     trains = name in RESUMABLE and "--dry-run" not in arguments
     return exit_code_of(lambda: _call(name, arguments), GOES_ON if trains else "")
 
 
 def _call(name: str, arguments: list[str]) -> int:
+    if name not in COMMANDS:
+        raise ConfigError(unknown_name("command", name, [*COMMANDS, *USAGE, VERSION]))
     with terminated_by_signals(), tracking_errors(KEPT):
-        module = importlib.import_module(f"pipelines.commands.{look_up('command', name, COMMANDS).module}")
+        module = importlib.import_module(f"pipelines.commands.{COMMANDS[name].module}")
         return int(module.main(arguments))
 
 
 def _tell(asked: str) -> int:
     """The version or the usage; exit code 2 where no command was given."""
-    print(f"proser {version('proser')}" if asked == "--version" else _usage())
+    print(f"proser {version('proser')}" if asked == VERSION else _usage())
     return 0 if asked else 2
 
 

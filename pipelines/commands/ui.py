@@ -34,9 +34,9 @@ def main(arguments: list[str]) -> int:
 
     file = sqlite_file(uri)
     is_new = file is not None and not file.exists()
+    client = connect(creates=is_new)
     if is_new:
         print(f"no runs yet: {file} is new. For those of another folder give the command there")
-    client = connect(creates=is_new)
     experiment = experiment_id(client)
     address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(request.port)]

@@ -161,8 +161,8 @@ def check_count(images: int, limits: Limits) -> None:
         )
 
 
-def decoded_images(encoded: list[bytes], size: int, limits: Limits) -> np.ndarray:
-    """uint8[n, size, size, 3]."""
+def decoded_images(encoded: list[bytes], size: int, limits: Limits, content_type: str = "") -> np.ndarray:
+    """uint8[n, size, size, 3]; `content_type` is what the body came as."""
     names = [f"image {number}" for number in range(len(encoded))]
     try:
         pixels = sum(count_pixels(content, name) for content, name in zip(encoded, names, strict=True))
@@ -176,7 +176,8 @@ def decoded_images(encoded: list[bytes], size: int, limits: Limits) -> np.ndarra
     except ImageTooLargeError as error:
         raise HTTPException(413, str(error)) from error
     except DataError as error:
-        raise HTTPException(422, str(error)) from error
+        is_form = content_type.startswith("application/x-www-form-urlencoded")  # curl -d drops bytes of a file
+        raise HTTPException(422, f"{error}{'. With curl, send it with --data-binary @FILE' * is_form}") from error
 
 
 def rounded(predictions: Predictions) -> tuple[list[float], list[list[float]]]:

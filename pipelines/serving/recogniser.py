@@ -125,7 +125,7 @@ class Recogniser:
     ) -> tuple[Message, RequestImages]:
         with self._decoding.one():
             message, encoded = read(kind, body)
-            pixels = decoded_images(encoded, served.classifier.image_size, self.options.limits)
+            pixels = decoded_images(encoded, served.classifier.image_size, self.options.limits, kind)
         return message, RequestImages(served, pixels)
 
     def _predict(self, served: Model, pixels: np.ndarray, threads: int) -> Predictions:

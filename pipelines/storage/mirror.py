@@ -190,7 +190,7 @@ def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> 
             yield store
         return
     objects, folder = open_objects(storage), mirror_folder(storage)
-    mirror = Mirror(folder / STORE, announce=say, objects=objects)
+    mirror = Mirror(folder / STORE, announce=say, option=MIRROR_VARIABLE, objects=objects)
 
     def taken_over(text: str) -> None:
         mirror.is_taken_over = True

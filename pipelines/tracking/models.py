@@ -12,7 +12,7 @@ from mlflow.exceptions import MlflowException
 
 from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect
-from pipelines.tracking.versions import MODEL_FORMS, Version, find
+from pipelines.tracking.versions import MODEL_FORMS, URI, Version, find
 from proser_core.errors import CheckpointError, StorageError, TrackingError, last_line
 from proser_core.recognition.classifier_files import FETCH_AGAIN
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -47,7 +47,10 @@ def load(uri: str) -> Model:
     """
     if not uri.startswith("models:"):
         if not Path(uri).exists():
-            raise CheckpointError(f"got {uri}, and there is no such folder; need {MODEL_FORMS}")
+            found = URI.fullmatch(f"models:/{uri}")
+            is_version = found and (found["alias"] or found["version"].isdecimal())
+            advice = f"did you mean models:/{uri}?" if is_version else f"need {MODEL_FORMS}"
+            raise CheckpointError(f"got {uri}, and there is no such folder; {advice}")
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()
     version = find(client, uri)

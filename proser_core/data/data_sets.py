@@ -10,7 +10,7 @@ from proser_core.data.catalogue import SOURCES, Source
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints
-from proser_core.data.readers.image_folders import FolderLayout
+from proser_core.data.readers.image_folders import FolderLayout, of_no_class
 from proser_core.data.readers.layout import Layout, Part
 from proser_core.data.readers.listed_folder import ListedFolder, Listing
 from proser_core.data.readers.parquet import ParquetLayout
@@ -107,6 +107,8 @@ class DataSet:
         """Why it cannot be read, and what to do; empty where it is there, or torchvision can fetch it."""
         if self.layout is not None:
             return ""
+        if self.name == "folder" and self.data_dir and (flat := of_no_class(self.data_dir)):
+            return flat
         can_fetch = any(isinstance(layout, TorchvisionLayout) for layout in self.source.layouts)
         fetch = f", or let torchvision fetch it ({DOWNLOAD})" if can_fetch else ""
         name, it = ("your own images were", "them") if self.name == "folder" else (f"{self.name} was", "it")

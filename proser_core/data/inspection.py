@@ -16,7 +16,7 @@ from proser_core.data.mirroring import SIZE, Mirroring, judge_mirroring
 from proser_core.data.near_duplicates import NO_PAIRS, links_by_looks
 from proser_core.data.photos import Photo, read_photos
 from proser_core.data.readers.image_files import Failure
-from proser_core.data.readers.image_folders import FolderLayout
+from proser_core.data.readers.image_folders import FolderLayout, of_no_class
 from proser_core.data.readers.listed_folder import Listed, Listing
 from proser_core.errors import DataError
 
@@ -63,7 +63,7 @@ def inspect_folder(root: Path, grouping: Grouping, progress: Progress = lambda d
     layout = FolderLayout()
     if not root.is_dir() or not layout.is_present(root):
         state = "holds no folder of images" if root.is_dir() else "is not a folder"
-        raise DataError(f"{root} {state}; need {layout.needs}")
+        raise DataError(of_no_class(root) or f"{root} {state}; need {layout.needs}")
     listing = layout.listing(root)
     paths = [file.path for file in listing.files]
     found, looks = read_photos(paths, lambda done: progress(done, len(paths)))

@@ -63,7 +63,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     """
     recipe = job.recipe
     check_machine(recipe)
-    made, store = absent_folders(out), Store(out)
+    made, store = absent_folders(out), Store(out, option="OUT")
     with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}", made):
         prepared = _prepared(job, store)
         decided = with_features(recipe, TaskSummary.read(prepared.path).counts["train"])

@@ -112,6 +112,8 @@ class Store:
         lambda done: None
     )
     """Entered with the name of a stage and the number of its images, where going through them takes long."""
+    option: str = "--storage"
+    """What names the folder, for the message where it cannot be written."""
 
     def __post_init__(self) -> None:
         try:
@@ -120,7 +122,10 @@ class Store:
             with tempfile.TemporaryFile(dir=self.root):
                 pass
         except (OSError, RuntimeError) as error:  # RuntimeError: a home directory of no user
-            raise ConfigError(f"the folder {self.root} cannot be written ({error}); give another one") from error
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            raise ConfigError(
+                f"the folder {self.root} cannot be written ({reason}); give another {self.option}"
+            ) from error
 
     def folder(self, stage: str, inputs: Mapping[str, Any]) -> Path:
         """Where the artefact of a stage for these inputs is, or will be."""

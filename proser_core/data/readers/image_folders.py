@@ -17,8 +17,10 @@ from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint
 from proser_core.data.readers.layout import Classes, Part, of_classes
 from proser_core.data.readers.listed_folder import FOLDER_PARTS, Listed, ListedFolder, Listing
+from proser_core.data.readers.walking import images_in
 from proser_core.data.stored import StoredImages
 from proser_core.naming import check_class_names
+from proser_core.titles import counted
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,13 @@ class FolderLayout:
 
     def _at(self, root: Path) -> ListedFolder:
         return self.listed if self.listed and self.listed.root == root else ListedFolder(root)
+
+
+def of_no_class(root: Path) -> str:
+    """What to say of a folder that has images itself, and none in the folder of a class; empty where it has none."""
+    count = images_in(root) if root.is_dir() else 0
+    advice = f"make {root}/CLASS/ for each class, and move its images there"
+    return f"{root} holds {counted(count, 'image')}, but none in a folder of a class; {advice}" if count else ""
 
 
 def _contents(images: StoredImages) -> np.ndarray:

@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from pipeline_runs import Proser
 from ray_nodes import free_ports
 
 from pipelines.commands import ui
@@ -28,6 +29,13 @@ def test_a_server_that_ends_by_itself_is_a_failure(
     assert f"no runs yet: {tmp_path / 'mlflow.db'} is new" in capsys.readouterr().out
     assert ui.main(["--port", str(free_ports(1)[0])]) == 1
     assert "no runs yet" not in capsys.readouterr().out
+
+
+def test_a_database_that_cannot_be_made_is_not_called_new(monkeypatch: pytest.MonkeyPatch, proser: Proser) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////proc/mlflow.db")
+    code, shown, error = proser("ui", "--port", str(free_ports(1)[0]))
+    assert (code, shown) == (2, "")
+    assert "/proc/mlflow.db cannot be opened" in error
 
 
 @pytest.mark.slow

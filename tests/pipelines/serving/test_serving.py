@@ -101,6 +101,7 @@ class TestServer:
             (413, large_image(), "image/png", "got 0.0 megapixels in 1 image; need 0.01"),
             (415, b"--x", "multipart/mixed; boundary=x", "got multipart/mixed"),
             (422, b"no image", "image/png", "it is none of BMP"),
+            (422, b"no image", "application/x-www-form-urlencoded", "remove it. With curl, send it with --data-binary"),
             (400, b"{", JSON, "is not JSON"),
         ]
         with ThreadPoolExecutor(8) as clients:

@@ -82,7 +82,23 @@ def test_a_plan_stops_at_an_empty_file_and_points_on(place: Path, proser: Proser
     assert "empty.jpg: the image cannot be decoded (it is empty); repair or remove it. `proser inspect own " in error
 
 
-@pytest.mark.parametrize("command", [["run", "folder", "--data-dir", "own"], ["inspect", "own"]])
+COMMANDS = [["run", "folder", "--data-dir", "own"], ["inspect", "own"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_images_in_the_folder_of_no_class_are_refused_with_where_they_go(
+    command: list[str], place: Path, proser: Proser
+) -> None:
+    write(place / "own", 3)
+    (place / "own/class 0").rename(place / "flat")
+    (place / "own").rmdir()
+    (place / "flat").rename(place / "own")
+    code, _, error = proser(*command)
+    assert code == 2
+    assert error.startswith("proser: own holds 3 images, but none in a folder of a class; make own/CLASS/ for each class")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_table_of_groups_that_does_not_exist_is_refused_by_the_name_of_its_option(
     command: list[str], place: Path, proser: Proser
 ) -> None:
