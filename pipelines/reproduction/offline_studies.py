@@ -72,7 +72,9 @@ def write_jobs(
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"--jobs got {folder}, which cannot be written ({error.strerror}); give another folder") from error
+            raise ConfigError(
+                f"--jobs got {folder}, which cannot be written ({error.strerror}); give another folder"
+            ) from error
         save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, "--jobs", own_methods)
         networks = f"; {'; '.join(network.name for network in own_methods.networks)}" if own_methods.names else ""
         say(console, f"{place / JOB_FILE}: pretraining and {counted(len(finetunes), 'fine-tune')}{networks}")

@@ -118,7 +118,9 @@ def _check_output(output: Path, option: str) -> None:
         with tempfile.TemporaryFile(dir=output.parent):
             pass
     except OSError as error:
-        raise ConfigError(f"{option} got {output}, which cannot be written ({error.strerror}); give another folder") from error
+        raise ConfigError(
+            f"{option} got {output}, which cannot be written ({error.strerror}); give another folder"
+        ) from error
 
 
 def _example(output: Path) -> str:

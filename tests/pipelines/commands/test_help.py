@@ -12,7 +12,7 @@ from pipelines.cli import COMMANDS, GROUPS
 from pipelines.commands.parsing import FIRST, FIRST_OF_OWN_IMAGES, HELP
 
 FIRST_WORDS = {"run": ["digits"], "sweep": ["digits"], "job": ["digits"], "reproduce": ["cifar10"]}
-HELP_LINES = [["--help"], ["reproduce", "figures", "--help"]]
+HELP_LINES = [["--help"], ["help"], ["reproduce", "figures", "--help"]]
 HELP_LINES += [[name, *FIRST_WORDS.get(name, []), "--help"] for name in COMMANDS]
 NAMES_FIRST = [[name, "--help"] for name in FIRST_WORDS]
 LONG = {(name, "digits"): first for name, first in FIRST.items()} | {("run", "folder"): FIRST_OF_OWN_IMAGES}
@@ -70,6 +70,7 @@ def test_the_lines_of_a_docstring_are_joined_before_they_are_wrapped(answers: An
 
 def test_the_usage_has_every_command_in_a_group_and_fits_a_terminal(answers: Answers) -> None:
     text, _ = answers["--help",]
+    assert answers["help",][0] == text
     assert [line for line in text.splitlines() if re.fullmatch(r"[A-Z][\w ]+:", line)] == [
         f"{title}:" for title in GROUPS
     ]

@@ -48,7 +48,10 @@ def test_words_that_cannot_be_parsed_are_one_line_and_exit_code_2(line: str, pro
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("run folder 'my images'", "'my images' is one word too many; did you mean --data-dir 'my images'? `proser run"),
+        (
+            "run folder 'my images'",
+            "'my images' is one word too many; did you mean --data-dir 'my images'? `proser run",
+        ),
         ("evaluate m 'my images' --data x", "'my images' is one word too many. "),
     ],
 )

@@ -90,7 +90,7 @@ LINES = {
     "run digits --space trade_of": "did you mean 'trade_off'",
     "run digits --data.name digit": "did you mean 'digits'",
     "run digits --network.backbone classifier": "did you mean 'classifier32'",
-    "run digits --network.backbone efficientnet_b0": "did you mean torchvision:efficientnet_b0 or timm:efficientnet_b0?",
+    "run digits --network.backbone efficientnet_b0": "mean torchvision:efficientnet_b0 or timm:efficientnet_b0?",
     "run digits --network.backbone nothing": "resnet50_224; timm:NAME; torchvision:NAME; wide_resnet28_10",
     "run digits --network.backbone resnet50_224": "set data.image_size to 224",
     "run digits --network.weights-file file": "has no use for it",

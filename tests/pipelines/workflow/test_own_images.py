@@ -95,7 +95,9 @@ def test_images_in_the_folder_of_no_class_are_refused_with_where_they_go(
     (place / "flat").rename(place / "own")
     code, _, error = proser(*command)
     assert code == 2
-    assert error.startswith("proser: own holds 3 images, but none in a folder of a class; make own/CLASS/ for each class")
+    assert error.startswith(
+        "proser: own holds 3 images, but none in a folder of a class; make own/CLASS/ for each class"
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -67,7 +67,10 @@ def test_progress_counts_every_file(tmp_path: Path) -> None:
     [
         (lambda root: root / "nowhere", "nowhere is not a folder; need a folder of images for each class"),
         (lambda root: root, "holds no folder of images; need a folder of images for each class"),
-        (lambda root: [(root / f"{n}.png").touch() for n in (1, 2)] and root, "holds 2 images, .* make .*/CLASS/ for each"),
+        (
+            lambda root: [(root / f"{n}.png").touch() for n in (1, 2)] and root,
+            "holds 2 images, .* make .*/CLASS/ for each",
+        ),
         (lambda root: (root / "owl").mkdir() or (root / "owl/a.png").touch() or root, "can be read, of 1;"),
     ],
     ids=["missing", "empty", "no classes", "all broken"],

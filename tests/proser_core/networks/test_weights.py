@@ -82,7 +82,7 @@ def test_random_bytes_never_end_in_another_error(tmp_path):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="there is no checkpoint .*none.pt; need a .safetensors file"):
+    with pytest.raises(CheckpointError, match=r"there is no checkpoint .*none\.pt; need a \.safetensors file"):
         load_weights(tiny_net(), tmp_path / "none.pt")
 
 
