@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -26,6 +27,14 @@ def command():
         return 0 if sys.stdin.readline() else 1
 sys.exit(exit_code_of(command))
 """
+
+
+@pytest.fixture(autouse=True)
+def hangups() -> Iterator[None]:
+    """Also where `nohup` began the tests: what it has a process ignore, its children ignore too."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_a_command_whose_terminal_is_closed_ends_as_a_terminated_one() -> None:
