@@ -100,6 +100,7 @@ def predict(request: PredictRequest, console: Console) -> int:
     check_paths(request.paths, found)
     model = load(request.model)
     classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)
+    earlier = request.output is not None and request.output.exists()
     started = time.monotonic()
     with (
         closing(
@@ -119,7 +120,7 @@ def predict(request: PredictRequest, console: Console) -> int:
     if summary.classified:
         console.print(_table(model.title, classifier, summary))
         say(console, f"{counted(summary.classified, 'image')} in {duration(seconds)}, {_rate(rate)} per second")
-    for line in _notes(found, request, drawn, summary):
+    for line in _notes(found, request, drawn, summary, kept=earlier and not summary.classified):
         say(console, line)
     if not summary.classified:
         raise DataError(f"no image can be decoded, of {summary.skipped:,}; repair them, or give others")
@@ -144,9 +145,14 @@ def _rate(images: float) -> str:
     return f"{images:,.0f}" if images >= 100 else f"{images:.3g}"
 
 
-def _notes(found: Found, request: PredictRequest, drawn: Path | None, summary: Summary) -> Generator[str, None, None]:
+def _notes(
+    found: Found, request: PredictRequest, drawn: Path | None, summary: Summary, *, kept: bool
+) -> Generator[str, None, None]:
+    """`kept` says that an earlier output was not replaced."""
     yield from ignored_lines(found)
-    for path in filter(None, (request.output, drawn)):
+    if kept:
+        yield f"left as it was: {request.output}"
+    for path in filter(None, (None if kept else request.output, drawn)):
         yield f"written: {path}"
     yield from skipped_lines(summary.failures, summary.skipped)
     if summary.skipped > MAX_LISTED and request.output is None:

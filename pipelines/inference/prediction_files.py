@@ -17,7 +17,7 @@ from pyarrow import parquet
 from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
 from proser_core.recognition.open_set_classifier import probability_columns
-from proser_core.store.files import atomic_path, disk_full_errors
+from proser_core.store.files import disk_full_errors, temporary_path
 
 Write = Callable[[PredictedPart], None]
 FORMULA = re.compile(r"[=+@\t\r]|-(?![\d.]+$)")  # but a class may be called -1
@@ -26,18 +26,27 @@ ROW_GROUP = 32 << 20  # bytes of Parquet that are written together, whatever the
 
 @contextmanager
 def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write]:
-    """A function that writes a part. The file appears once all parts are written; without a path nothing is written.
-    Raises StorageError where its disk is full."""
+    """A function that writes a part. The file appears once all parts are written, and takes the place of an earlier one
+    only if an image could be classified; without a path nothing is written. Raises StorageError where its disk is full.
+    """
     if path is None:
         yield lambda part: None
         return
-    write_rows = FORMATS[path.suffix]
-    with (
-        disk_full_errors(path.parent),
-        atomic_path(path) as temporary,
-        write_rows(temporary, list(class_names)) as write,
-    ):
-        yield write
+    write_rows, temporary, classified = FORMATS[path.suffix], temporary_path(path), 0
+
+    def write_and_count(part: PredictedPart) -> None:
+        nonlocal classified
+        write(part)
+        classified += len(part.names)
+
+    try:
+        with disk_full_errors(path.parent):
+            with write_rows(temporary, list(class_names)) as write:
+                yield write_and_count
+            if classified or not path.exists():
+                temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any]]:

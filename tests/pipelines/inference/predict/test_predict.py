@@ -85,6 +85,19 @@ def test_where_no_image_can_be_decoded_that_is_refused_and_the_rows_say_why(mode
     assert [row["image"] for row in rows_of(tmp_path / "predictions.csv")] == [str(tmp_path / "damaged.png")]
 
 
+@pytest.mark.parametrize("ending", FORMATS)
+def test_where_no_image_can_be_decoded_an_earlier_output_is_left_as_it_was(
+    model: str, tmp_path: Path, ending: str
+) -> None:
+    (tmp_path / "damaged.png").write_bytes(b"no image")
+    output = tmp_path / f"predictions{ending}"
+    output.write_text("earlier")
+    with pytest.raises(DataError, match="no image can be decoded, of 1;"):
+        predicted(model=model, paths=(str(tmp_path / "damaged.png"),), output=output)
+    assert output.read_text() == "earlier"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged.png", output.name]
+
+
 def test_the_rate_of_a_slow_model_is_not_0() -> None:
     assert [predict_command._rate(images) for images in (0.0421, 99.94, 1234.5)] == ["0.0421", "99.9", "1,234"]
 
