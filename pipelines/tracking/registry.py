@@ -68,7 +68,11 @@ class Registered:
     @property
     def in_words(self) -> str:
         """Its URI and aliases, and which other version is the champion."""
-        words = f"models:/{self.name}/{self.version} ({', '.join(self.aliases)})"
+        return self.in_words_as("")
+
+    def in_words_as(self, method: str) -> str:
+        """As `in_words`, with the method that it is."""
+        words = f"models:/{self.name}/{self.version} ({', '.join(self.aliases)}){f': {method}' if method else ''}"
         if self.champion == self.version:
             return words
         return f"{words}; the champion is version {self.champion}" if self.champion else f"{words}; none is champion"

@@ -1,6 +1,6 @@
 """A run of one recipe: its DAG executed, its closing table printed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.reports.scores_page import choice_facts
@@ -15,6 +15,7 @@ from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
 from proser_core.store.store import Store
+from proser_core.titles import scored
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
@@ -49,6 +50,13 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
     """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
     results = run_stages(inputs, session, REGISTERED)
     if (model := results[REGISTERED]) is not None:
-        session.say(f"Model: {model.in_words}")
+        method = _method(read_evaluation(results["evaluated"]))
+        session.say(f"Model: {model.in_words_as(method)}")
         session.say(f"Try it: proser serve models:/{model.name}/{model.version}")
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)
+
+
+def _method(evaluation: Mapping[str, Any]) -> str:
+    """The row of the closing table that became the model, with its score, which some rows are named by."""
+    method, score = evaluation["method"], evaluation["score"]["name"]
+    return str(method) if method.endswith(f", {score}") else scored(method, score)
