@@ -33,7 +33,8 @@ class CalibrateRequest:
         tyro.conf.arg(metavar="MODEL", help="Registered model: models:/NAME@ALIAS or models:/NAME/VERSION."),
     ]
     data: Path
-    """Folder of images of known classes: DATA/CLASS/*, or DATA/* if it has no folder of a class."""
+    """Folder of images of known classes: DATA/CLASS/*, or DATA/* if it has no folder of a class. They must not be those
+    of the training."""
     target_rate: float | None = None
     """Share of these images to accept as known; by default 0.95."""
     unknown_share: float | None = None
@@ -64,7 +65,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     """Register a version with the new bias; exit code 1 where images were skipped. Raises TrackingError for a model in
     a folder, DataError for images of other classes and for Parquet files, ConfigError for too few images."""
     from pipelines.inference.labelled_folder import class_folders, folder_logits  # these load torch and mlflow
-    from pipelines.inference.recalibration import recalibrated, register_recalibrated
+    from pipelines.inference.recalibration import count_validated, recalibrated, register_recalibrated
     from pipelines.tracking.models import load
     from pipelines.tracking.server import connect
 
@@ -109,6 +110,13 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     registered = register_recalibrated(model, classifier, request.data)
     for line in (*_lines(model, classifier.calibration), *ignored_lines(found), *skipped_lines(scored.failures)):
         say(console, line)
+    validated, total = count_validated(model.classifier, request.data)
+    if 0 < validated < total:  # a folder of validation images alone is as good as one of new images
+        say(
+            console,
+            f"{validated:,} of these images are validation images of the model's training. If it was trained on others "
+            "of them, fewer new images stay known than said: calibrate on images that it was not trained on",
+        )
     say(console, f"Model: {registered.in_words}")
     return 1 if scored.failures else 0
 

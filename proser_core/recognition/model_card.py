@@ -84,8 +84,8 @@ def _decides(classifier: TrainedClassifier) -> list[str]:
         f"An image is unknown where its score, {_score_in_words(classifier)}, is above {-calibration.bias:.4f}. "
         f"This keeps {percent(calibration.known_rate)} % of {calibration.num_images} images of known classes known "
         f"(target {100 * calibration.target_rate:.4g} %); of new images of the same kind {percent(low)} to "
-        f"{percent(high)} % stay known, with 95 % confidence.{tested} `proser calibrate` fits it to images of "
-        "your own.",
+        f"{percent(high)} % stay known, with 95 % confidence.{tested} `proser calibrate` fits it to other "
+        "images, which must not be those of the training.",
     ]
 
 

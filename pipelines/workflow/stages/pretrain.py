@@ -93,7 +93,7 @@ def _say_accuracy(session: TrainingSession, plan: Pretraining, split: str) -> No
             "The checkpoint must have its classes in the order of class_split.json, and have been trained with mean "
             f"{mean} and standard deviation {std}"
             if plan.own
-            else "MSP, MaxLogit and OpenMax of it say little; PROSER is trained on its own"
+            else "MSP, MaxLogit and OpenMax of it say little; PROSER is trained on its own, for --finetune.epochs"
             if plan.recipe.finetune.start == "scratch"
             else "What follows says little; give more --pretrain.epochs, or more images"
         )

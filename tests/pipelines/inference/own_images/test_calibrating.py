@@ -23,6 +23,7 @@ from pipelines.tracking.versions import CALIBRATED_FROM
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from pipelines.workflow.rollback import rollback
+from proser_core.data.decoded_photos import digest_of, numbered
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.recognition.calibration import calibrate as fit_bias
 from proser_core.recognition.calibration import images_needed
@@ -82,6 +83,7 @@ def test_its_card_says_what_was_measured_with_what(registry: Registry, known: Pa
     made = load("models:/own@candidate")
     card = model_card(made.classifier)
     assert "(target 85 %)" in card
+    assert "`proser calibrate` fits it to other images, which must not be those of the training." in card
     before = load("models:/own/1").classifier
     assert f"Measured with bias {before.calibration.bias:.4f}" in card
     assert "Measured with bias" not in model_card(before)
@@ -89,6 +91,31 @@ def test_its_card_says_what_was_measured_with_what(registry: Registry, known: Pa
     assert "Of the known test images" not in card
     assert card.count("## Results") == 1
     assert "| MaxLogit |" in card
+
+
+@pytest.mark.parametrize(("share", "is_warned"), [(0.0, False), (0.2, True), (1.0, False)])
+def test_images_of_the_folder_that_was_trained_on_are_warned_of(
+    registry: Registry, classifier: OpenSetClassifier, known: Path, share: float, is_warned: bool
+) -> None:
+    """Of its training a model knows the validation images: where they are, those of the training may be."""
+    files = sorted(known.glob("*/*.png"))
+    count = math.ceil(share * len(files))
+    scores = classifier.validation_scores
+    assert scores is not None
+    contents = np.zeros(len(files) + len(scores.targets), np.uint64)
+    contents[:count] = numbered([digest_of(file.read_bytes()) for file in files[:count]])
+    held = replace(
+        scores,
+        scores=np.zeros(len(contents)),
+        known_predictions=np.zeros(len(contents), np.int64),
+        targets=np.zeros(len(contents), np.int64),
+        images=None,
+        contents=contents,
+    )
+    number = registry.add(replace(classifier, validation_scores=held)).version
+    code, text = printed(calibrate, CalibrateRequest(f"models:/own/{number}", known, 0.8))
+    assert code == 0
+    assert (f"{count} of these images are validation images of the model's training." in text) == is_warned
 
 
 def test_it_can_be_compared_with_the_model_that_it_was_made_of(registry: Registry, known: Path) -> None:
