@@ -103,4 +103,4 @@ def _say_accuracy(session: TrainingSession, plan: Pretraining, split: str) -> No
 def is_near_chance(correct: int, count: int, num_classes: int) -> bool:
     """Whether guessing would name as many of so many images, within two standard errors."""
     chance = 1 / num_classes
-    return correct <= count * chance + 2 * math.sqrt(count * chance * (1 - chance))
+    return correct < count * chance + 2 * math.sqrt(count * chance * (1 - chance))

@@ -324,6 +324,7 @@ def test_an_input_of_which_nothing_is_known_is_no_part_of_a_key_in_silence(train
         (110, 200, 2, True),
         (11, 15, 2, True),
         (12, 15, 2, False),
+        (4, 4, 2, False),
         (60, 100, 3, False),
         (40, 100, 3, True),
         (9, 500, 100, True),
