@@ -33,8 +33,7 @@ class CalibrateRequest:
         tyro.conf.arg(metavar="MODEL", help="Registered model: models:/NAME@ALIAS or models:/NAME/VERSION."),
     ]
     data: Path
-    """Folder of images of known classes: DATA/CLASS/*, or DATA/* if it has no folder of a class. They must not be those
-    of the training."""
+    """Folder of images of known classes: DATA/CLASS/*, or DATA/* if it has no folder of a class."""
     target_rate: float | None = None
     """Share of these images to accept as known; by default 0.95."""
     unknown_share: float | None = None
