@@ -226,3 +226,13 @@ def machines(request: pytest.FixtureRequest, tmp_path: Path, s3: str, monkeypatc
 def on_s3(tmp_path: Path, s3: str, monkeypatch: pytest.MonkeyPatch) -> Machines:
     """Machines with a bucket between them."""
     return Machines(f"s3://{BUCKET}/{tmp_path.name}?{s3}", tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Artefact:
+    """A report of one page, one table and one figure."""
+    folder = tmp_path / "report"
+    for name in ("results.md", "tables/evaluation.json", "figures/space/macro_f1.png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("# What was found\n")
+    return write_manifest(folder, {})
