@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import ray
 from matplotlib.figure import Figure
-from pipeline_runs import Proser, RunFolder, tiny_recipe, training_job, write_space
+from pipeline_runs import Proser, RunFolder, write_space
 from ray import tune
 from registered_models import classifier_of
 from served_models import some_pixels
 from storages import BUCKET, ENVIRONMENT, Machines, s3_server
 from stored_sets import png_file
+from training_jobs import tiny_recipe
 
 import tune_spaces
 from pipelines import cli
@@ -26,9 +27,7 @@ from pipelines.cluster.train_worker import run_single_trial
 from pipelines.tracking import databases
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.training import TrainedSplit
-from proser_core.digests import sha256_of
 from proser_core.jobs import spec
-from proser_core.jobs.preparing import save_task
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact, write_manifest
 
@@ -161,25 +160,6 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPat
     patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{root / 'mlflow.db'}")
     patch.chdir(root)
     return RunFolder(root)
-
-
-@pytest.fixture(scope="session")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
-    """The tiny recipe's task, as the save_task stage leaves it."""
-    folder = tmp_path_factory.mktemp("task")
-    save_task(tiny_recipe(), None, folder)
-    return write_manifest(folder, {})
-
-
-@pytest.fixture(scope="session")
-def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Closed-set weights of a network that has trained for two epochs."""
-    from proser_core.jobs.worker import run_job
-
-    folder = tmp_path_factory.mktemp("pretrained")
-    run_job(training_job(task, folder, kind="pretrain"), notify=lambda metrics: None)
-    assert sha256_of(folder / spec.WEIGHTS)
-    return folder / spec.WEIGHTS
 
 
 @pytest.fixture(scope="session")

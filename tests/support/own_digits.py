@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pipeline_runs import tiny_recipe
+from training_jobs import tiny_recipe
 
 from pipelines.recipes import folder
 from proser_core.config import Recipe

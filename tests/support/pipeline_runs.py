@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,56 +12,9 @@ from mlflow.entities import Run
 from rich.console import Console
 
 from pipelines.commands.run import run
-from pipelines.recipes import digits
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.session import Session, TrainingSession
-from proser_core.config import Recipe, to_json
-from proser_core.jobs.spec import Job
-from proser_core.store.store import Artefact
-
-
-def tiny_recipe(epochs: int = 2) -> Recipe:
-    """The digits recipe at 8 pixels with few epochs of each training and one worker, in fp32; the model is `proser`."""
-    recipe = digits()
-    return replace(
-        recipe,
-        precision="fp32",
-        model_name="proser",
-        data=replace(recipe.data, image_size=8),
-        pretrain=replace(recipe.pretrain, epochs=epochs),
-        finetune=replace(recipe.finetune, epochs=epochs),
-        cluster=replace(recipe.cluster, pretrain_workers=1),
-    )
-
-
-def lively_recipe(**finetune: Any) -> Recipe:
-    """With three epochs, dropout and a learning rate that moves: what a training that goes on must not lose."""
-    recipe = tiny_recipe(epochs=3)
-    return replace(
-        recipe,
-        network=replace(recipe.network, dropout=0.2),
-        finetune=replace(recipe.finetune, **{"schedule": "cosine", **finetune}),
-    )
-
-
-class StoppedError(Exception):
-    """Stands for a machine that went away."""
-
-
-def stop_after(epochs: int) -> Callable[[object], None]:
-    """What a training reports its epochs to, and is stopped by after so many."""
-    seen = []
-
-    def notify(metrics: object) -> None:
-        seen.append(metrics)
-        if len(seen) == epochs:
-            raise StoppedError
-
-    return notify
-
-
-def ignore(metrics: object) -> None:
-    """What a training reports its epochs to where nobody asks."""
+from proser_core.config import Recipe
 
 
 def printed(command: Callable[..., int], *arguments: Any, width: int = 200) -> tuple[int, str]:
@@ -84,13 +37,6 @@ Proser = Callable[..., tuple[int, str, str]]
 def finished_row(key: str) -> dict[str, Any]:
     """A finished trial, as tracking takes it."""
     return {"key": key, "name": key, "params": {"beta": 1}, "status": "finished", "metrics": {"dev/f1": 0.5}}
-
-
-def training_job(
-    task: Artefact, folder: Path, recipe: Recipe | None = None, kind: str = "finetune", weights: object = ""
-) -> Job:
-    """A training of the tiny recipe or another one."""
-    return Job(kind, to_json(recipe or tiny_recipe()), str(task.path), str(folder), str(weights))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from pipeline_runs import printed, tiny_recipe
+from pipeline_runs import printed
+from training_jobs import tiny_recipe
 
 from pipelines.tracking import decisions
 from pipelines.tracking.registry import Registered, register

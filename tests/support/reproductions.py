@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pipeline_runs import RunFolder, tiny_recipe
+from pipeline_runs import RunFolder
+from training_jobs import tiny_recipe
 
 from pipelines.recipes import cifar100_cpu
 from pipelines.reports.page import Made

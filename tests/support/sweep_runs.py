@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipeline_runs import RunFolder, tiny_recipe
+from pipeline_runs import RunFolder
+from training_jobs import tiny_recipe
 
 from pipelines.workflow.requests import SweepRequest
 from proser_core.config import CalibrationConfig

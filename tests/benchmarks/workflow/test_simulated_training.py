@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from pathlib import Path
 
-from pipeline_runs import tiny_recipe
+from training_jobs import tiny_recipe
 
 from benchmarks.workflow.simulated_training import simulated
 from proser_core.config import to_json

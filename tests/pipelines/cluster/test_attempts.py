@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_runs import ignore, lively_recipe, tiny_recipe, training_job
 from ray import tune
+from training_jobs import ignore, lively_recipe, tiny_recipe, training_job
 
 from pipelines.cluster.attempts import LEFT, LeavingError
 from pipelines.cluster.train_worker import check_disk_space, run_single_trial

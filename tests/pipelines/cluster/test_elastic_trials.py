@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_runs import tiny_recipe, training_job
 from ray_nodes import Head, announce_end, head_node, node
+from training_jobs import tiny_recipe, training_job
 
 from pipelines.cluster.attempts import LEFT
 from pipelines.cluster.session import DRIVER_RESOURCE

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_runs import tiny_recipe, training_job
 from ray import tune
+from training_jobs import tiny_recipe, training_job
 
 from pipelines.cluster import cluster, tune_jobs
 from pipelines.cluster.attempts import RETRIES, failure_reason

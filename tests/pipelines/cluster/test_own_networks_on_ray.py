@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pipeline_runs import StoppedError, ignore, stop_after, tiny_recipe
+from training_jobs import StoppedError, ignore, stop_after, tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
 from proser_core.digests import sha256_of

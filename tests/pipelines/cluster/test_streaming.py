@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ray
-from pipeline_runs import StoppedError, ignore, stop_after, tiny_recipe, training_job
 from stored_sets import PARQUET, write_folder, write_parquet
+from training_jobs import StoppedError, ignore, stop_after, tiny_recipe, training_job
 
 from pipelines.cluster import streaming
 from pipelines.cluster.cluster import Cluster

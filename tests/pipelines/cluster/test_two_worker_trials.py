@@ -14,7 +14,7 @@ import ray
 import torch
 import torch.distributed as dist
 import torch.multiprocessing
-from pipeline_runs import ignore, tiny_recipe, training_job
+from training_jobs import ignore, tiny_recipe, training_job
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE

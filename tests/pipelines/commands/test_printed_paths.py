@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from pipeline_runs import Proser, printed, tiny_recipe
+from pipeline_runs import Proser, printed
+from training_jobs import tiny_recipe
 
 from pipelines.reproduction.offline_studies import write_jobs
 from pipelines.workflow.training import TrainingInputs

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipeline_runs import tiny_recipe
 from pyarrow import parquet
 from rich.console import Console
 from sweep_tables import (
@@ -30,6 +29,7 @@ from sweep_tables import (
     trade_off,
     trial,
 )
+from training_jobs import tiny_recipe
 
 from pipelines.reports import trials_parquet
 from pipelines.reports.report_files import figures_of, write_report

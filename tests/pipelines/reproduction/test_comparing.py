@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from own_networks import BLUR, DIVERGES, DIVERGING, METHOD, NEAREST
-from pipeline_runs import ignore
+from training_jobs import ignore
 
 from pipelines.reproduction.comparing import compare, read_compared
 from pipelines.workflow.training import TrainedSplit

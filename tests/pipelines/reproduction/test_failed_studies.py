@@ -5,7 +5,8 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from pipeline_runs import printed, tiny_recipe
+from pipeline_runs import printed
+from training_jobs import tiny_recipe
 
 from pipelines.output_files import RESULTS
 from pipelines.reproduction import protocols, reproducing, studies

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipeline_runs import RunFolder, ignore, printed, tiny_recipe
+from pipeline_runs import RunFolder, printed
 from rich.console import Console
+from training_jobs import ignore, tiny_recipe
 
 import pipelines.reproduction.paper_figures.stage as stage
 from pipelines.recipes import figures_mnist

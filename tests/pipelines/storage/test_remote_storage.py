@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import ray
-from pipeline_runs import RunFolder, printed, tiny_recipe, training_job, write_space
+from pipeline_runs import RunFolder, printed, write_space
 from storages import BUCKET, TASK, Machines, artefact, s3_server
+from training_jobs import tiny_recipe, training_job
 
 import pipelines.storage.lease
 from pipelines.cluster.cluster import Cluster

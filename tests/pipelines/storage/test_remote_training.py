@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_runs import ignore, lively_recipe, training_job
 from ray import tune
 from storages import TASK, Machines
+from training_jobs import ignore, lively_recipe, training_job
 
 from pipelines.cluster.train_worker import run_single_trial
 from pipelines.storage.mirror import Mirror, poll_storage

@@ -1,6 +1,6 @@
 """The images of a run as data sets of MLflow."""
 
-from pipeline_runs import tiny_recipe
+from training_jobs import tiny_recipe
 
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.runs import ParentRun

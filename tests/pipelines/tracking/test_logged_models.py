@@ -9,7 +9,7 @@ import mlflow
 import numpy as np
 import pytest
 from mlflow.entities import LoggedModel, Run
-from pipeline_runs import tiny_recipe
+from training_jobs import tiny_recipe
 
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.models import load

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import screenshots
 from PIL import Image
-from pipeline_runs import RunFolder, tiny_recipe
+from pipeline_runs import RunFolder
 from ray_nodes import free_ports
+from training_jobs import tiny_recipe
 
 ASSISTANT = "Ask questions about your experiments"  # in the pane that MLflow opens beside the first page of a browser
 

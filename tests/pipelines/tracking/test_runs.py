@@ -4,8 +4,9 @@ import time
 from dataclasses import replace
 
 import pytest
-from pipeline_runs import finished_row, tiny_recipe
+from pipeline_runs import finished_row
 from tracked_runs import EPOCHS, child, evaluation, reopened, runs_of
+from training_jobs import tiny_recipe
 
 from pipelines.tracking import trial_runs
 from pipelines.tracking.data_sets import data_sets

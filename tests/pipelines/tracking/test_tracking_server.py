@@ -10,8 +10,9 @@ from typing import Any
 
 import mlflow
 import pytest
-from pipeline_runs import Outcome, RunFolder, tiny_recipe
+from pipeline_runs import Outcome, RunFolder
 from tracking_servers import tracking_server
+from training_jobs import tiny_recipe
 
 from pipelines.tracking.runs import ParentRun
 from proser_core.config import Recipe

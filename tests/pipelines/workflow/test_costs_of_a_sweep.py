@@ -11,10 +11,11 @@ from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
-from pipeline_runs import finished_row, ignore, tiny_recipe
+from pipeline_runs import finished_row
 from ray import tune
 from rich.console import Console
 from sweep_tables import GRID, by_weights, table
+from training_jobs import ignore, tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports import spaces

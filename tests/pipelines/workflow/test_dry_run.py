@@ -8,7 +8,8 @@ import pytest
 import ray
 import torch
 from PIL import Image
-from pipeline_runs import printed, tiny_recipe
+from pipeline_runs import printed
+from training_jobs import tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.commands.run import run

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from mlflow.entities import Run
-from pipeline_runs import Proser, RunFolder, printed, tiny_recipe, write_space
+from pipeline_runs import Proser, RunFolder, printed, write_space
+from training_jobs import tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports.spaces import spaces_of

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_runs import printed, tiny_recipe
+from pipeline_runs import printed
+from training_jobs import tiny_recipe
 
 from pipelines.commands.run import run
 from pipelines.workflow.requests import RunRequest, SweepRequest

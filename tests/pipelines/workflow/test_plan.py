@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipeline_runs import tiny_recipe
 from stored_sets import write_folder
+from training_jobs import tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.workflow.plan.evaluation import seconds_of_passes

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pipeline_runs import ignore
+from training_jobs import ignore
 
 from pipelines.workflow.plan.disk import check_disk, disk_needed
 from pipelines.workflow.plan.trainings import Cost, SplitPlan

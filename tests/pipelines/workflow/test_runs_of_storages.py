@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pipeline_runs import tiny_recipe
 from storages import Machines
+from training_jobs import tiny_recipe
 
 import pipelines.storage.lease
 from pipelines.storage.lease import LOCK

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import ray
-from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
+from pipeline_runs import RunFolder, printed, write_space
 from sweep_runs import Done, request, rows_of, stamps
+from training_jobs import tiny_recipe
 
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.sweeping import sweep

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipeline_runs import ignore
+from training_jobs import ignore
 
 from pipelines.reports.scores_page import SCORES_PAGE
 from pipelines.workflow.stage import STAGES, decisive

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_runs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe
 from rich.console import Console
+from training_jobs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.tracking.deferred import DeferredTracking

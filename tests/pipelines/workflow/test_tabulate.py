@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline_runs import tiny_recipe
 from sweep_tables import SPLIT, metrics, trial
+from training_jobs import tiny_recipe
 
 from pipelines.reports.results_page import overview
 from pipelines.reports.spaces import methods_of, spaces_of

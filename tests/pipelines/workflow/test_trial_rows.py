@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipeline_runs import tiny_recipe
 from tracked_runs import child
+from training_jobs import tiny_recipe
 
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.stages.trial_rows import TrialRows

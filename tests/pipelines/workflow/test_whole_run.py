@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import ray
 from mlflow.entities import Run
-from pipeline_runs import Outcome, RunFolder, tiny_recipe, write_space
+from pipeline_runs import Outcome, RunFolder, write_space
+from training_jobs import tiny_recipe
 
 from pipelines.tracking.models import load
 from proser_core.config import Recipe

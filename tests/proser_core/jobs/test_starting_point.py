@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from pipeline_runs import training_job
+from training_jobs import training_job
 
 from proser_core.errors import CheckpointError
 from proser_core.jobs.spec import STATE, WEIGHTS, Job

@@ -4,9 +4,10 @@ import io
 from dataclasses import replace
 
 import pytest
-from pipeline_runs import RunFolder, tiny_recipe
+from pipeline_runs import RunFolder
 from reproductions import request
 from rich.console import Console
+from training_jobs import tiny_recipe
 
 from pipelines.recipes.schedules import PRETRAINING
 from pipelines.reproduction.reproducing import mean_metrics, reproduce

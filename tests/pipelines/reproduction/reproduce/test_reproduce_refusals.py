@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from frozen_features import weights_of_timm
 from own_networks import METHOD, NEAREST
-from pipeline_runs import RunFolder, printed, tiny_recipe
+from pipeline_runs import RunFolder, printed
 from reproductions import request
+from training_jobs import tiny_recipe
 
 from pipelines.console import console
 from pipelines.reproduction.reproducing import reproduce

@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_runs import RunFolder, printed, tiny_recipe
+from pipeline_runs import RunFolder, printed
 from sweep_runs import Done, request
+from training_jobs import tiny_recipe
 
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig

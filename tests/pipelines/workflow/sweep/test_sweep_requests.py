@@ -4,8 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_runs import RunFolder, printed, tiny_recipe, write_space
+from pipeline_runs import RunFolder, printed, write_space
 from sweep_runs import SPACES, request
+from training_jobs import tiny_recipe
 
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.workflow.requests import parse_indices

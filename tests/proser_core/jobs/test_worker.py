@@ -1,7 +1,8 @@
-"""A training worker: what it leaves on disk, also after it was stopped."""
+"""A worker of a training: what it leaves on disk, also after it was stopped, and how long it says that it took."""
 
 import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pipeline_runs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe, training_job
 from safetensors.torch import load_file
+from training_jobs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe, training_job
 
 from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
@@ -18,15 +19,18 @@ from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, StorageError, TrainingError
 from proser_core.jobs import spec, worker
 from proser_core.jobs.checkpoint_score import score_checkpoint
-from proser_core.jobs.worker import run_job
+from proser_core.jobs.spec import EPOCHS, FAILURE, STATE, read_epochs
+from proser_core.jobs.worker import DurableReport, clear_folder, run_job
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, load_logits
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import own_score
+from proser_core.store.files import temporary_path
 from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
+CPU = torch.device("cpu")
 Make = Callable[..., spec.Job]
 
 
@@ -212,3 +216,64 @@ def test_a_job_removes_what_a_killed_process_was_writing_and_an_earlier_failure_
     (folder / ".lock").touch()
     run_job(job, ignore)
     assert {path.name for path in folder.iterdir()} == {".lock", spec.WEIGHTS, spec.LOGITS, spec.EPOCHS, MANIFEST}
+
+
+@pytest.mark.parametrize("left", [(EPOCHS, STATE), (EPOCHS,)], ids=["with a checkpoint", "without one"])
+def test_epochs_stay_with_the_checkpoint_that_goes_on_from_them_alone(tmp_path: Path, left: tuple[str, ...]) -> None:
+    for name in (*left, FAILURE, MANIFEST, f".{STATE}.77", "weights"):
+        (tmp_path / name).touch()
+    clear_folder(tmp_path)
+    kept = {*left, "weights"} if STATE in left else {"weights"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_an_epoch_that_is_repeated_takes_the_place_of_the_row_that_a_crash_left(tmp_path: Path) -> None:
+    for loss in (3.0, 2.0):
+        report = DurableReport(tmp_path, lambda _: None, write=True)
+        report(0, {"loss": 4.0}, {"epoch": 0})
+        report(1, {"loss": loss}, {"epoch": 1})
+    assert read_epochs(tmp_path) == [{"epoch": 0, "loss": 4.0}, {"epoch": 1, "loss": 2.0}]
+
+
+def test_a_checkpoint_is_of_no_later_epoch_than_the_last_row_where_the_disk_is_full(tmp_path: Path) -> None:
+    report = DurableReport(tmp_path, lambda _: None, write=True)
+    report(0, {"loss": 4.0}, {"epoch": 0})
+    temporary_path(tmp_path / EPOCHS).symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space"):
+        report(1, {"loss": 3.0}, {"epoch": 1})
+    state = report.last_state(torch.device("cpu"))
+    assert state is not None
+    assert [row["epoch"] for row in read_epochs(tmp_path)] == list(range(state["epoch"] + 1)) == [0]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """The time, which tests set."""
+    now = {"seconds": 100.0}
+    monkeypatch.setattr(time, "monotonic", lambda: now["seconds"])
+    return now
+
+
+def test_epochs_count_and_what_reporting_them_takes_does_not(tmp_path: Path, clock: dict[str, float]) -> None:
+    def slow_to_notify(_: object) -> None:
+        clock["seconds"] += 50.0
+
+    report = DurableReport(tmp_path, slow_to_notify, write=True)
+    for epoch in range(3):
+        clock["seconds"] += 2.5
+        report(epoch, {}, {"epoch": epoch})
+    assert report.seconds == 7.5
+
+
+def test_a_training_that_goes_on_adds_to_what_it_had_and_an_epoch_that_was_lost_is_not_counted(
+    tmp_path: Path, clock: dict[str, float]
+) -> None:
+    first = DurableReport(tmp_path, lambda _: None, write=True)
+    clock["seconds"] += 4.0
+    first(0, {}, {"epoch": 0})
+    clock["seconds"] += 1000.0  # lost with the worker
+    again = DurableReport(tmp_path, lambda _: None, write=True)
+    assert again.last_state(CPU) == {"epoch": 0, "seconds": 4.0}
+    clock["seconds"] += 3.0
+    again(1, {}, {"epoch": 1})
+    assert again.seconds == 7.0
