@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 import pytest
 
 import pipelines.commands.run
-from pipelines.recipes import RECIPES, cifar100_cpu, cifar100_cpu_finetune, digits
-from pipelines.recipes.schedules import PRETRAINING, schedule_in_words, schedule_note, with_schedule
+from pipelines.recipes import cifar100_cpu_finetune, digits
+from pipelines.recipes.schedules import PRETRAINING
 from pipelines.reproduction import reproducing
 from proser_core.config import OptimizerConfig, Recipe
 
@@ -65,13 +65,6 @@ def test_placeholders_from_the_first_epoch_take_a_schedule_too(name, parsed, pro
     assert (own.start, own.objective, own.batch_use, own.gamma, own.num_dummies) == ("scratch", "proser", "all", 0, 3)
 
 
-def test_placeholders_from_the_first_epoch_keep_their_losses_on_another_schedule():
-    recipe = cifar100_cpu()
-    own = replace(recipe, finetune=replace(recipe.finetune, beta=3.0, gamma=0.5))
-    changed = with_schedule(own, "short").finetune
-    assert (changed.beta, changed.gamma, changed.optimizer, changed.lr) == (3.0, 0.5, "sgd", PRETRAINING["short"]().lr)
-
-
 @pytest.mark.parametrize(("name", "dropout"), [("short", 0.0), ("fast", 0.0), ("long", 0.2), ("strong", 0.2)])
 def test_a_short_schedule_is_without_dropout_unless_it_is_given(name, dropout, parsed, proser):
     for arguments in ([], ["--network.dropout", "0.1"]):
@@ -100,36 +93,6 @@ def test_fields_that_are_given_beside_a_schedule_come_on_top(arguments, parsed, 
     assert proser("run", "cifar100-cpu", *arguments)[0] == 0
     (recipe,) = parsed
     assert recipe.pretrain == replace(PRETRAINING["strong"](), epochs=10)
-
-
-def test_the_strong_schedule_is_as_published_for_cifar():
-    strong = PRETRAINING["strong"]()
-    assert (strong.epochs, strong.batch_size, strong.lr, strong.weight_decay) == (600, 128, 0.1, 1e-4)
-    assert (strong.schedule, strong.restarts, strong.rand_augment) == ("cosine_restarts", 2, 6)
-    assert strong.label_smoothing == 0
-
-
-def test_two_schedules_of_one_length_read_differently_in_a_report():
-    assert (
-        schedule_in_words(PRETRAINING["fast"]()) == "20 epochs of pretraining (muon, one_cycle at 0.02, batches of 64)"
-    )
-    assert (
-        schedule_in_words(PRETRAINING["short"]()) == "20 epochs of pretraining (sgd, one_cycle at 0.1, batches of 64)"
-    )
-
-
-def test_the_strong_schedule_says_what_was_published_for_other_data():
-    strong = PRETRAINING["strong"]()
-    for epochs in (600, 5):
-        assert "theirs for svhn has RandAugment 18" in schedule_note(replace(strong, epochs=epochs), "svhn")
-    assert schedule_note(strong, "cifar10") == schedule_note(PRETRAINING["long"](), "svhn") == ""
-    assert schedule_note(replace(strong, rand_augment=18), "svhn") == ""  # theirs for SVHN
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("name", PRETRAINING)
-def test_every_recipe_can_take_every_schedule(recipe, name):
-    replace(RECIPES[recipe](), pretrain=PRETRAINING[name]())
 
 
 @pytest.mark.parametrize("arguments", [["list", "pretraining"], ["run", "digits", "--help"]])
