@@ -12,7 +12,6 @@ import pytest
 
 from pipelines.storage.mirror import MIRROR_VARIABLE, STORE, Mirror, mirror_folder
 from pipelines.storage.objects import Objects, open_objects
-from proser_core.store.store import write_manifest
 
 BUCKET = "bucket"
 TASK = "prepare/task"
@@ -63,12 +62,3 @@ class Machines:
         """A driver on that machine."""
         self.on(name)
         return Mirror(mirror_folder(self.uri) / STORE, objects=self.objects)
-
-
-def artefact(folder: Path, **files: str) -> Path:
-    """A finished folder with these files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    write_manifest(folder, {"made": "of nothing"})
-    return folder

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pipelines.recipes import RECIPES, cifar100_cpu
-from pipelines.recipes.schedules import PRETRAINING, schedule_in_words, schedule_note, with_schedule
+from pipelines.recipes.schedules import PRETRAINING, fast, schedule_in_words, schedule_note, with_schedule
+from proser_core.baselines import METHODS
+from proser_core.config import FinetuneConfig
 
 
 def test_placeholders_from_the_first_epoch_keep_their_losses_on_another_schedule():
@@ -43,3 +45,8 @@ def test_the_strong_schedule_says_what_was_published_for_other_data():
 @pytest.mark.parametrize("name", PRETRAINING)
 def test_every_recipe_can_take_every_schedule(recipe, name):
     replace(RECIPES[recipe](), pretrain=PRETRAINING[name]())
+
+
+def test_from_scratch_is_as_long_as_the_pretraining_and_the_default_recipes_own():
+    recipe = replace(cifar100_cpu(), pretrain=fast(), finetune=FinetuneConfig())
+    assert METHODS["PROSER, from scratch"].finetune(recipe) == cifar100_cpu().finetune

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from storages import Machines, artefact
+from artefacts import artefact
+from storages import Machines
 
 from pipelines.storage.objects import Objects, open_objects
 from pipelines.storage.transfer import pull, push

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import ray
+from artefacts import artefact
 from pipeline_runs import RunFolder, printed, write_space
-from storages import BUCKET, TASK, Machines, artefact, s3_server
+from storages import BUCKET, TASK, Machines, s3_server
 from training_jobs import tiny_recipe, training_job
 
 import pipelines.storage.lease

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import pipelines
+import proser_core
 from proser_core.store.code_version import code_version, imported_modules
 
-ROOT = Path(pipelines.__file__).parent.parent
+ROOT = Path(proser_core.__file__).parent.parent
 VERSION = "import sys; from proser_core.store.code_version import code_version; print(code_version(sys.argv[1]))"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from storages import artefact
+from artefacts import artefact
 
 from proser_core.errors import ConfigError
 from proser_core.store.store import MANIFEST, BuildResult, Store, load_if_complete

@@ -1,0 +1,34 @@
+"""What a step of a training costs on this machine, as a plan has it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from training_jobs import tiny_recipe
+
+from proser_core.config import to_json
+from proser_core.jobs.probe import measure_step
+from proser_core.networks.nets import add_placeholders, make_closed_set_net
+
+
+@pytest.fixture
+def threads() -> Iterator[int]:
+    """Threads of torch, which are as before afterwards."""
+    before = torch.get_num_threads()
+    yield before
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", ["pretrain", "finetune"])
+def test_a_step_is_measured_on_the_cores_of_a_worker(kind: str, threads: int) -> None:
+    tiny = tiny_recipe()
+    recipe = replace(tiny, cluster=replace(tiny.cluster, cpus_per_worker=threads + 1))
+    cost = measure_step(kind, to_json(recipe), bf16=False)
+    assert torch.get_num_threads() == threads + 1
+    net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, seed=0)
+    net = add_placeholders(net, recipe.finetune.num_dummies, seed=0) if kind == "finetune" else net
+    assert cost.weight_bytes == sum(each.numel() * each.element_size() for each in net.parameters())
+    assert 0 < cost.step_seconds < 60
+    assert cost.scored_per_second > 1
+    assert (cost.device_bytes, cost.device_total) == (0, 0)
