@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
+from waiting import PATIENCE_S, until
 
 from benchmarks.gpu_kit import KIT, TIME_OVER, main
 from proser_core.jobs.job_folder import OUT
@@ -84,13 +84,12 @@ place = pathlib.Path({str(tmp_path)!r})
 sys.exit(exit_code_of(lambda: _run("step", [sys.executable, "-c", {sleeping!r}], place, time.monotonic() + 600)))
 """
     process = subprocess.Popen([sys.executable, "-c", kit], cwd=ROOT)
-    while not (tmp_path / "begun").exists():
-        time.sleep(0.05)
+    until((tmp_path / "begun").exists, process)
     parts = psutil.Process(process.pid).children(recursive=True)
     assert len(parts) == 2
     process.terminate()
     assert process.wait() == 128 + signal.SIGTERM
-    assert psutil.wait_procs(parts, timeout=10)[1] == []
+    assert psutil.wait_procs(parts, timeout=PATIENCE_S)[1] == []
 
 
 @pytest.mark.parametrize(

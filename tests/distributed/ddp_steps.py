@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from waiting import PATIENCE_S
 
 from proser_core.config import DataConfig, FinetuneConfig, NetworkConfig, Recipe
 from proser_core.data.augmentation.batches import BatchSlice, TrainingBatches
@@ -135,7 +136,11 @@ def joined(rank: int, world_size: int, folder: Path) -> Iterator[None]:
     """In a group of processes that share a folder."""
     torch.set_num_threads(1)
     dist.init_process_group(
-        "gloo", init_method=(folder / "store").as_uri(), rank=rank, world_size=world_size, timeout=timedelta(seconds=60)
+        "gloo",
+        init_method=(folder / "store").as_uri(),
+        rank=rank,
+        world_size=world_size,
+        timeout=timedelta(seconds=PATIENCE_S),
     )
     try:
         yield

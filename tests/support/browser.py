@@ -5,16 +5,14 @@ import itertools
 import json
 import os
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from waiting import PATIENCE_S, until
 from websockets.sync.client import ClientConnection, connect
-
-PATIENCE_S = 60
 
 
 class Page:
@@ -55,12 +53,11 @@ class Page:
 
     def until(self, expression: str) -> Any:
         """The first value of JavaScript that is not false."""
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            if value := self.value(expression):
-                return value
-            time.sleep(0.05)
-        raise TimeoutError(f"{expression} stays false; the page says {self.value('document.body.innerText')}")
+
+        def log() -> str:
+            return f"{expression} stays false; the page says {self.value('document.body.innerText')}"
+
+        return until(lambda: self.value(expression), log=log)
 
     def choose(self, selector: str, *files: Path) -> None:
         """Files for an input, as its dialogue gives them."""
@@ -105,9 +102,9 @@ def open_browser(program: str, folder: Path) -> Iterator[Page]:
 
 def _port(file: Path, process: "subprocess.Popen[bytes]") -> str:
     """On which the browser answers, once it does."""
-    end = time.monotonic() + PATIENCE_S
-    while process.poll() is None and time.monotonic() < end:
-        if file.is_file() and len(lines := file.read_text().split()) == 2:
-            return lines[0]
-        time.sleep(0.05)
-    raise TimeoutError("the browser does not start")
+
+    def written() -> list[str]:
+        lines = file.read_text().split() if file.is_file() else []
+        return lines if len(lines) == 2 else []
+
+    return until(written, process)[0]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from waiting import PATIENCE_S, until
 
 RAY, REASON = [sys.executable, "-m", "ray.scripts.scripts"], "DRAIN_NODE_REASON_PREEMPTION"
 START = [*RAY, "start", "--block", "--disable-usage-stats"]
@@ -50,9 +51,8 @@ def head_node(**more: str) -> Iterator[Head]:
         folder = Path(name)
         environment |= {"RAY_TMPDIR": name, "HOME": name}
         with node(arguments, environment, folder / "head.log"):
-            written, end_at = folder / "ray" / "ray_current_cluster", time.monotonic() + 30
-            while not (written.is_file() and written.read_text()) and time.monotonic() < end_at:
-                time.sleep(0.1)  # Ray writes it after it says that it runs
+            written, log = folder / "ray" / "ray_current_cluster", folder / "head.log"
+            until(lambda: written.is_file() and written.read_text(), log=log.read_text)  # after it says that it runs
             yield Head(written.read_text(), folder, environment)
 
 
@@ -64,12 +64,7 @@ def node(arguments: list[str], environment: dict[str, str], log: Path, before: t
             [*before, *START, *arguments], env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent
         )
         try:
-            while "Ray runtime started" not in log.read_text():
-                try:
-                    process.wait(0.2)
-                except subprocess.TimeoutExpired:
-                    continue
-                raise AssertionError(log.read_text())
+            until(lambda: "Ray runtime started" in log.read_text(), process, log.read_text)
             yield
         finally:
             end(process.pid)
@@ -119,4 +114,4 @@ def end(pid: int) -> None:
     for each in processes:
         with suppress(psutil.NoSuchProcess):
             each.kill()
-    psutil.wait_procs(processes, timeout=20)
+    psutil.wait_procs(processes, timeout=PATIENCE_S)

@@ -3,8 +3,7 @@
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from ray_nodes import Head, announce_end, head_node, node
 from training_jobs import tiny_recipe, training_job
+from waiting import until
 
 from pipelines.cluster.attempts import LEFT
 from pipelines.cluster.session import DRIVER_RESOURCE
@@ -100,11 +100,3 @@ def has_left(head: Head) -> bool:
     """Whether the training has left a machine by itself."""
     logs = (head.folder / "ray" / "session_latest" / "logs" / "train").glob("*app-controller*")
     return any(LEFT in log.read_text() for log in logs)
-
-
-def until(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + LONGEST
-    while not happened():
-        assert process.poll() is None, "it ended before"
-        assert time.monotonic() < end
-        time.sleep(0.05)

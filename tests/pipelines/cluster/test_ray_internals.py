@@ -12,6 +12,7 @@ import pytest
 import ray
 from ray import serve
 from ray_nodes import free_ports, head_node, node
+from waiting import PATIENCE_S
 
 from pipelines.cluster.address import check_access
 from pipelines.cluster.ray_internals import (
@@ -31,7 +32,7 @@ from {COORDINATOR} import get_or_create_autoscaling_coordinator as find
 ray.init(sys.argv[1])
 
 def ask():
-    ray.get(find().__ray_ready__.remote(), timeout=30)
+    ray.get(find().__ray_ready__.remote(), timeout={PATIENCE_S})
     print("ready", flush=True)
 
 """

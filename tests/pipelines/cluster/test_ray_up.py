@@ -4,14 +4,13 @@ import os
 import secrets
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from own_machines import SHARED, Machine, cannot_be, machines, ssh
+from waiting import until
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "clusters" / "own_machines.yaml"
@@ -54,12 +53,12 @@ def test_it_starts_both_machines_and_a_run_trains_on_them(tmp_path: Path) -> Non
 
         ray("up")
         there = f"export RAY_AUTH_MODE=token MLFLOW_TRACKING_URI=sqlite:///{SHARED}/mlflow.db; cd ~/proser; "
-        until(lambda: nodes(head, there) == 2, lambda: monitor_log(head))
+        until(lambda: nodes(head, there) == 2, log=lambda: monitor_log(head), pause_s=2)
         said = ssh(head, f"{there} python -m pipelines.cli {RUN} --cluster.address auto --storage {SHARED}/storage")
         assert "not tracked" not in said
         assert len(list((head.folder / "shared/storage/trials").glob("*/manifest.json"))) == 2, said
         ray("down")
-        until(lambda: ssh(worker, "ps -C raylet -o stat= | grep -v Z || true") == "")
+        until(lambda: ssh(worker, "ps -C raylet -o stat= | grep -v Z || true") == "", pause_s=2)
 
 
 def nodes(head: Machine, there: str) -> int:
@@ -73,10 +72,3 @@ def monitor_log(head: Machine) -> str:
     """What the autoscaler says that starts the worker."""
     logs = (head.home / "ray/ray/session_latest/logs").glob("monitor.*")
     return "\n".join(path.read_text()[:6000] for path in logs)
-
-
-def until(happened: Callable[[], bool], log: Callable[[], str] = str) -> None:
-    end = time.monotonic() + 120
-    while not happened():
-        assert time.monotonic() < end, log()
-        time.sleep(2)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_runs import Proser
+from waiting import PATIENCE_S
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.recipes import digits
@@ -15,8 +16,6 @@ from pipelines.tracking.deferred import TIMEOUT_VARIABLE
 from proser_core.config import NetworkConfig
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import save_weights
-
-HANGS_AFTER = 45  # seconds after which a command that should have given up is ended
 
 
 @pytest.fixture(autouse=True)
@@ -217,7 +216,7 @@ def test_a_ray_address_that_does_not_answer_is_refused(place: Path) -> None:
         [sys.executable, "-m", "pipelines.cli", *DIGITS, "--cluster.address", "127.0.0.1:9"],
         capture_output=True,
         text=True,
-        timeout=HANGS_AFTER,
+        timeout=PATIENCE_S,
         env=dict(os.environ),
     )
     assert done.returncode == 2

@@ -26,6 +26,7 @@ from ray_nodes import free_ports, running
 from registered_models import Registry
 from rich.console import Console
 from served_models import JSON, as_json, ask, assert_as_predicted, environment_of, large_image
+from waiting import PATIENCE_S, until
 
 from pipelines.commands.serve import ServeRequest, serve
 from pipelines.serving.limits import Limits
@@ -70,7 +71,7 @@ def as_table(answer: dict[str, Any]) -> pd.DataFrame:
 
 
 def get(address: str) -> Any:
-    with urllib.request.urlopen(address, timeout=60) as answer:
+    with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
         return json.load(answer)
 
 
@@ -133,21 +134,18 @@ class TestServer:
 
         with ThreadPoolExecutor(4) as clients:
             running = [clients.submit(client, file) for file in encoded[:4]]
-            time.sleep(0.5)
+            until(lambda: any(answer.get("version") == "1" for _, answer in seen))
             server.registry.client.set_registered_model_alias("served", "champion", version)
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline and not any(answer.get("version") == version for _, answer in seen[-4:]):
-                time.sleep(0.1)
-            time.sleep(0.5)
-            stop.set()
+            try:
+                until(lambda: any(answer.get("version") == version for _, answer in seen[-4:]))
+                time.sleep(0.5)
+            finally:
+                stop.set()
             for each in running:
                 each.result()
         assert {status for status, _ in seen} == {200}
         assert {answer["version"] for _, answer in seen} == {"1", version}
-        deadline = time.monotonic() + 30
-        while "now served version 2" not in server.log.read_text() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert "now served version 2" in server.log.read_text()
+        until(lambda: "now served version 2" in server.log.read_text(), log=server.log.read_text)
         after = [row for _, answer in seen if answer["version"] == version for row in answer["predictions"]]
         assert len(after) > 0
         assert not any(row["unknown"] for row in after)
@@ -162,7 +160,7 @@ class TestServer:
     def test_sigterm_ends_it_cleanly(self, server: Server) -> None:
         """Last: the server is gone afterwards."""
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(60) == 0
+        assert server.process.wait(PATIENCE_S) == 0
         assert "Traceback" not in server.log.read_text()
         assert "served version 1: 5 classes, and unknown" in server.log.read_text()
 
@@ -177,7 +175,7 @@ def test_one_process_reads_its_model_once_and_an_ipv6_address_is_printed_as_a_ur
     (port,), out, ended = free_ports(1), io.StringIO(), threading.Event()
 
     def stop() -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while "stop with" not in out.getvalue() and time.monotonic() < deadline and not ended.is_set():
             time.sleep(0.01)
         if not ended.is_set():
@@ -210,17 +208,17 @@ def test_replicas_answer_and_are_counted_each(
         request = urllib.request.Request(f"{address}/predict", json.dumps(as_json(encoded[:16])).encode())
         request.add_header("Content-Type", JSON)
         request.add_header("Authorization", "Bearer secret")
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             assert_as_predicted(as_table(json.load(answer)), classifier, pixels[:16])
         scrape = urllib.request.Request(f"{address}/metrics", headers={"Authorization": "Bearer secret"})
-        with urllib.request.urlopen(scrape, timeout=60) as answer:
+        with urllib.request.urlopen(scrape, timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
         assert len(re.findall(r'proser_batch_images_sum\{replica="\w+"\} 16.0', text)) == 1
-        while "stop with Ctrl-C" not in log.read_text():  # a replica answers before the command has seen it
-            assert process.poll() is None
-            time.sleep(0.1)
+        until(
+            lambda: "stop with Ctrl-C" in log.read_text(), process
+        )  # a replica answers before the command has seen it
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert "secret" not in log.read_text()
 
 

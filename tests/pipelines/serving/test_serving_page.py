@@ -17,6 +17,7 @@ import pytest
 import screenshots
 from browser import Page, open_browser
 from served_models import Start, as_json, ask, large_image, servers_of
+from waiting import PATIENCE_S, until
 
 from pipelines.serving import messages
 from pipelines.serving.access import Access, digest_of
@@ -65,7 +66,7 @@ def guarded(start: Start) -> str:
 def get(address: str, **headers: str) -> tuple[int, Any, str]:
     """Status, headers and text."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=60) as answer:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=PATIENCE_S) as answer:
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers, error.read().decode()
@@ -257,12 +258,11 @@ class TestInABrowser:
         address, content = start(max_waiting=1), files[1].read_bytes()
         page.open(f"{address}/")
         page.until("about")
-        half = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        half = http.client.HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE_S)
         half.putrequest("POST", "/predict")
         half.putheader("Content-Length", str(len(content)))
         half.endheaders(content[:10])
-        while get(f"{address}/v2/health/ready")[0] == 200:
-            pass
+        until(lambda: get(f"{address}/v2/health/ready")[0] != 200)
         page.choose("#files", files[1])
         page.until(DONE)
         (card,) = page.value(CARDS)

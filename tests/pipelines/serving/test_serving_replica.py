@@ -12,6 +12,7 @@ import pytest
 import torch
 from ray import serve
 from ray.serve.deployment import deployment_to_schema
+from waiting import PATIENCE_S
 
 from pipelines.serving.access import Access
 from pipelines.serving.batching import MAX_FAILURES, WORK_TIMEOUT_S, Batcher, RequestImages
@@ -32,9 +33,13 @@ def test_a_replica_of_ray_serve_keeps_to_its_share_of_the_cores(
     )
     options = Options(str(tmp_path / "folder"), "", "cpu", Limits(), 256, 0, Access(("127.0.0.1",)))
     own = Replica.func_or_class.__mro__[1]  # without Ray's wrapper around it
+    before = torch.get_num_threads()
     torch.set_num_threads(2)  # as with OMP_NUM_THREADS=2
-    own(options)
-    assert torch.get_num_threads() == 1
+    try:
+        own(options)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_ray_serve_waits_for_a_request_as_long_as_one_process_does() -> None:
@@ -55,7 +60,7 @@ class TestBatcher:
 
         def __call__(self, served: Model, pixels: np.ndarray, threads: int) -> Predictions:
             self.threads.append(threads)
-            self.free.wait(30)
+            self.free.wait(PATIENCE_S)
             self.batches.append((served.uri, len(pixels)))
             if (pixels == 255).any():
                 raise ValueError("a pixel that it cannot stand")
@@ -84,8 +89,9 @@ class TestBatcher:
         async def ask() -> list[Any]:
             batcher = Batcher(network, most)
             tasks = [asyncio.create_task(batcher.submit(asked[0]))]
-            while not batcher.started:
-                await asyncio.sleep(0.01)
+            async with asyncio.timeout(PATIENCE_S):
+                while not batcher.started:
+                    await asyncio.sleep(0.01)
             tasks += [asyncio.create_task(batcher.submit(each)) for each in asked[1:]]
             await asyncio.sleep(0.05)
             network.free.set()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from artefacts import artefact
 from storages import Machines
+from waiting import PATIENCE_S
 
 from pipelines.storage.objects import Objects, open_objects
 from pipelines.storage.transfer import pull, push
@@ -132,7 +133,7 @@ class TestAFinishedFolder:
 
 def test_two_threads_that_bring_one_folder_at_a_time_both_have_it_and_it_stays(tmp_path: Path) -> None:
     """Each is held in the middle of its download until the other one is there too."""
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=PATIENCE_S)
 
     class Slow(Objects):
         def download(self, name: str, path: Path) -> None:

@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import signal
 import sqlite3
-import time
 from contextlib import closing
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -18,6 +17,7 @@ from mlflow.store.db import utils
 from mlflow.store.tracking.dbmodels.initial_models import Base
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import OperationalError
+from waiting import until
 
 from pipelines.tracking import databases
 from pipelines.tracking.databases import migrate, open_database
@@ -133,8 +133,7 @@ def test_a_first_command_that_is_stopped_leaves_a_folder_in_which_the_next_one_w
 def test_a_kill_while_the_database_is_written_leaves_it_as_it_was_or_whole(tmp_path: Path) -> None:
     process, _ = start(tmp_path)
     file = tmp_path / "mlflow.db"
-    while not (file.exists() and file.stat().st_size):
-        time.sleep(0)
+    until(lambda: file.exists() and file.stat().st_size, pause_s=0)
     process.kill()
     process.join()
     assert what_a_command_gets(tmp_path) == "1"
@@ -147,8 +146,7 @@ def test_first_commands_at_once_wait_for_one_of_them_and_all_go_on(count: int, t
     assert there.recv() == "reached"
     others = [start(tmp_path) for _ in range(count - 1)]
     for other, _ in others:
-        while "waiting for it" not in said(tmp_path, other):
-            time.sleep(0.05)
+        until(lambda other=other: "waiting for it" in said(tmp_path, other))
     there.send("go on")
     assert {end.recv() for end in (there, *(end for _, end in others))} == {"1"}
     for process in (first, *(other for other, _ in others)):

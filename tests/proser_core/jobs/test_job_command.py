@@ -13,6 +13,7 @@ import job_runs
 import psutil
 import pytest
 from job_runs import CONTROL, RECIPE, command, digests, run_here, write_job
+from waiting import until
 
 from proser_core.errors import ConfigError
 from proser_core.job import main, table
@@ -178,9 +179,7 @@ class TestAFolderOfJobs:
             write_job(tmp_path / name, **long)
         whole = [*command(tmp_path, Path())[:-1], "--at-once", "2"]
         process = subprocess.Popen(whole, env=job_runs.environment(), cwd=job_runs.ROOT)
-        while len(list(tmp_path.glob("*/OUT/pretrain/*/epochs.jsonl"))) < 2:
-            assert process.poll() is None
-            time.sleep(0.05)
+        until(lambda: len(list(tmp_path.glob("*/OUT/pretrain/*/epochs.jsonl"))) == 2, process)
         parts = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(stop)
         assert process.wait() == 128 + stop

@@ -5,13 +5,13 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, run_here, write_job
+from waiting import PATIENCE_S, until
 
 from proser_core.digests import sha256_of
 from proser_core.errors import CalibrationError, ConfigError, StorageError
@@ -148,11 +148,13 @@ def test_a_run_that_was_stopped_in_a_training_comes_out_as_one_that_was_not(
     process = subprocess.Popen(
         command(job, stopped), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    while not (rows := [path for path in stopped.glob("trials/*/state.pt") if len(spec.read_epochs(path.parent)) >= 2]):
-        assert process.poll() is None
-        time.sleep(0.01)
+
+    def half_done() -> list[Path]:
+        return [path for path in stopped.glob("trials/*/state.pt") if len(spec.read_epochs(path.parent)) >= 2]
+
+    rows = until(half_done, process, pause_s=0.01)
     os.kill(process.pid, kill)
-    _, error = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == (-signal.SIGKILL if kill == signal.SIGKILL else 130)
     if kill == signal.SIGINT:
         assert error.strip().endswith("goes on from the last finished epoch")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from served_models import LIMITS, Start
+from waiting import PATIENCE_S
 
 from pipelines.serving.head_limits import MAX_HEAD
 
@@ -50,7 +51,7 @@ class TestHeads:
             rest(client)
 
     def test_no_number_of_requests_with_bodies_of_any_length_is_too_long_a_head(self, address: str) -> None:
-        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE_S)
         for length in (10, 150_000) * 3:
             for content in (bytes(length), iter([bytes(length // 2)] * 2)):  # the second one in chunks
                 connection.request("POST", "/predict", content, {"X-Long": "x" * 30_000})
@@ -61,7 +62,7 @@ class TestHeads:
 def connected(address: str) -> socket.socket:
     """A client that waits no longer than this for an end that is due at once."""
     host, _, port = address.removeprefix("http://").partition(":")
-    return socket.create_connection((host, int(port)), timeout=20)
+    return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
 
 
 def rest(client: socket.socket) -> bytes:

@@ -15,6 +15,7 @@ import pytest
 import torch
 from prometheus_client.parser import text_string_to_metric_families
 from served_models import Start, as_json, ask, get, tensor
+from waiting import PATIENCE_S, until
 
 from pipelines.serving import batching, http, memory
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -25,8 +26,7 @@ class TestHealth:
         """With one request that waits for the rest of its body."""
         address = start(max_waiting=1)
         half = half_sent(address, encoded[0])
-        while get(f"{address}/v2/health/ready")[0] == 200:
-            pass
+        until(lambda: get(f"{address}/v2/health/ready")[0] != 200)
         assert get(f"{address}/v2/health/live") == (200, '{"live":true}')
         with pytest.raises(HTTPError) as refused:
             urlopen(f"{address}/predict", encoded[1])
@@ -50,21 +50,20 @@ class TestHealth:
 
         def hold(*given: Any) -> Any:
             worked.append(given)
-            return free.wait(30) and real(*given)
+            return free.wait(PATIENCE_S) and real(*given)
 
         monkeypatch.setattr(of, name, hold)
         with ThreadPoolExecutor(threads) as clients:
             asked = [clients.submit(ask, f"{address}/predict", file, "image/png") for file in encoded[:threads]]
-            while len(worked) < threads:
-                assert not any(each.done() for each in asked)
+            until(lambda: len(worked) == threads or any(each.done() for each in asked))
+            assert not any(each.done() for each in asked)
             host, _, port = address.removeprefix("http://").partition(":")
             with socket.create_connection((host, int(port))) as client:
                 head = f"POST /predict HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(encoded[-1])}\r\n\r\n"
                 client.sendall(head.encode() + encoded[-1])
-                while get(f"{address}/v2/health/ready")[0] == 200:
-                    pass
-            while get(f"{address}/v2/health/ready")[0] == 503:
-                assert not any(each.done() for each in asked)
+                until(lambda: get(f"{address}/v2/health/ready")[0] != 200)
+            until(lambda: get(f"{address}/v2/health/ready")[0] != 503 or any(each.done() for each in asked))
+            assert not any(each.done() for each in asked)
             free.set()
             assert [each.result()[0] for each in asked] == [200] * threads
         assert len(worked) == threads
@@ -78,11 +77,11 @@ class TestHealth:
     ) -> None:
         address, free, real = start(), threading.Event(), getattr(of, name)
         with ThreadPoolExecutor(1) as client, monkeypatch.context() as patch:
-            patch.setattr(of, name, lambda *given: free.wait(30) and real(*given))
+            patch.setattr(of, name, lambda *given: free.wait(PATIENCE_S) and real(*given))
             patch.setattr(batching, "WORK_TIMEOUT_S", 0.01)
             asked = client.submit(ask, f"{address}/predict", encoded[0], "image/png")
-            while get(f"{address}/health")[0] == 200:
-                assert not asked.done()
+            until(lambda: get(f"{address}/health")[0] != 200 or asked.done())
+            assert not asked.done()
             assert self.probes(address) == [503, 503, 503]
             free.set()
             assert asked.result()[0] == 200
@@ -116,8 +115,7 @@ class TestHealth:
         monkeypatch.setattr(memory, "MAX_HELD_BYTES", len(file) + 100)
         assert ask(f"{address}/predict", as_json(encoded[:4]))[0] == 200
         half = half_sent(address, file)
-        while ask(f"{address}/predict", file, "image/png")[0] == 200:
-            pass
+        until(lambda: ask(f"{address}/predict", file, "image/png")[0] != 200)
         for body in (as_json([file]), as_json(encoded[:4])):
             status, answer = ask(f"{address}/predict", body)
             assert (status, "MB of requests at a time" in answer["detail"]) == (503, True)
@@ -130,7 +128,7 @@ class TestHealth:
 
 def half_sent(address: str, file: bytes) -> HTTPConnection:
     """A client that has sent ten bytes of its image."""
-    half = HTTPConnection(address.removeprefix("http://"), timeout=60)
+    half = HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE_S)
     half.putrequest("POST", "/predict")
     half.putheader("Content-Length", str(len(file)))
     half.endheaders(file[:10])
@@ -177,7 +175,6 @@ class TestMetrics:
         host, _, port = address.removeprefix("http://").partition(":")
         with socket.create_connection((host, int(port))) as client:
             client.sendall(f"POST /predict HTTP/1.1\r\nHost: {host}\r\nContent-Length: 100000\r\n\r\nabc".encode())
-        while 'route="/predict"' not in (text := get(f"{address}/metrics")[1]):
-            pass
-        assert re.search(r'proser_requests_total\{.*route="/predict".*status="499".*\} 1', text)
+        until(lambda: 'route="/predict"' in get(f"{address}/metrics")[1])
+        assert re.search(r'proser_requests_total\{.*route="/predict".*status="499".*\} 1', get(f"{address}/metrics")[1])
         assert not caplog.records

@@ -28,22 +28,26 @@ from proser_core.recognition.model_card import model_card
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
 
+@pytest.fixture(scope="module")
+def done(run_folder: RunFolder, my_images: Path) -> tuple[str, Walks]:
+    """What a run prints, and the folders that it listed."""
+    with counted_walks(my_images) as walks:
+        code, text = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
+    assert code == 0
+    return text, walks
+
+
+@pytest.fixture(scope="module")
+def text(done: tuple[str, Walks]) -> str:
+    return done[0]
+
+
+@pytest.fixture(scope="module")
+def model(text: str) -> Model:
+    return load("models:/proser@champion")
+
+
 class TestRun:
-    @pytest.fixture(scope="class")
-    def done(self, run_folder: RunFolder, my_images: Path) -> tuple[str, Walks]:
-        with counted_walks(my_images) as walks:
-            code, text = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
-        assert code == 0
-        return text, walks
-
-    @pytest.fixture(scope="class")
-    def text(self, done: tuple[str, Walks]) -> str:
-        return done[0]
-
-    @pytest.fixture(scope="class")
-    def model(self, text: str) -> Model:
-        return load("models:/proser@champion")
-
     def test_the_model_knows_every_class_and_the_proxy_fewer(self, model: Model) -> None:
         assert model.classifier.class_names == NAMES
         proxy = model.classifier.proxy
@@ -201,9 +205,10 @@ def test_two_classes_of_few_images_are_trained_on_without_a_proxy_in_smaller_bat
     assert sum("There was nothing to select by; the fine-tune is the recipe's own" in text for text in results) == 1
 
 
+@pytest.mark.usefixtures("model")
 class TestRecalibration:
     def test_the_proxys_bias_follows(self, my_images: Path, run_folder: RunFolder) -> None:
-        """After the run above: another target rate is what macro-F1 is then compared at."""
+        """Another target rate is what macro-F1 is then compared at."""
         before = load("models:/proser/1").classifier
         printed(calibrate, CalibrateRequest("models:/proser/1", my_images, 0.5))
         after = load("models:/proser@candidate").classifier

@@ -1,0 +1,25 @@
+"""Waiting for what other processes and threads do, with an end."""
+
+import time
+from collections.abc import Callable
+from subprocess import Popen
+from typing import Any, TypeVar
+
+PATIENCE_S = 240.0
+"""Many times what anything that a test waits for takes, also on a machine that is busy with something else."""
+Found = TypeVar("Found")
+
+
+def until(
+    happened: Callable[[], Found],
+    process: "Popen[Any] | None" = None,
+    log: Callable[[], str] = str,
+    pause_s: float = 0.05,
+) -> Found:
+    """The first result that is not false; fails with `log` where it does not come, or where `process` ends before."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := happened()):
+        assert process is None or process.poll() is None, f"it ended with exit code {process.returncode}; {log()}"
+        assert time.monotonic() < end, f"it did not happen in {PATIENCE_S:.0f} s; {log()}"
+        time.sleep(pause_s)
+    return found
