@@ -68,3 +68,13 @@ def plain_training(schedule: Any, task: OpenSetTask | None = None) -> OwnTrainin
         return None
 
     return OwnTraining(task or digits(), DIGITS, schedule, 0, Arithmetic(CPU, False), {}, nothing, nothing)
+
+
+def assert_restored(fresh: nn.Module, trained: nn.Module) -> None:
+    """With the state of a trained network a fresh one answers bit for bit as that does."""
+    fresh.load_state_dict(trained.state_dict())
+    images = torch.randn(3, 3, 8, 8)
+    fresh = fresh.to(memory_format=torch.channels_last).eval()  # as trained weights lie
+    with torch.no_grad():
+        for ours, theirs in zip(fresh(images), trained(images), strict=True):
+            assert torch.equal(ours, theirs)

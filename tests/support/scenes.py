@@ -29,11 +29,17 @@ def as_jpeg(image: Image.Image) -> Image.Image:
     return Image.open(file)
 
 
-def write_scenes(root: Path, name: str = "scene{scene}-{frame}.png", scenes: int = 8) -> Path:
-    """Two classes, temples and flowers, in bursts of four frames a scene."""
+def write_scenes(
+    root: Path,
+    name: str = "scene{scene}-{frame}.png",
+    scenes: int = 8,
+    frames: int = FRAMES,
+    classes: tuple[str, str] = ("temple", "flower"),
+) -> Path:
+    """Two classes, temples and flowers, in bursts of four frames a scene or of another number."""
     for number in range(2 * scenes):
-        for frame in range(FRAMES):
-            path = root / ("temple", "flower")[number % 2] / name.format(scene=number, frame=frame)
+        for frame in range(frames):
+            path = root / classes[number % 2] / name.format(scene=number, frame=frame)
             path.parent.mkdir(parents=True, exist_ok=True)
             scene(number, frame).save(path)
     return root

@@ -2,26 +2,20 @@
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 from PIL import Image
 from pipeline_runs import Proser
-from scenes import scene
+from scenes import scene, write_scenes
 
 from proser_core.data.readers import digits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 HTML = "<img src=x onerror=alert(1)>"
 ACTING = "[red]寺\x1b[31m\nline"  # on a terminal
-
-
-def write_scenes(root: Path, count: int = 12, names: tuple[str, str] = ("flower", "temple")) -> Path:
-    for number in range(count):
-        path = root / names[(number + 1) % 2] / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scene(number).save(path)
-    return root
+write_photos = partial(write_scenes, name="{scene}.png", scenes=6, frames=1)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +26,7 @@ def saved(classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_a_clean_folder_is_described_and_has_no_findings(tmp_path: Path, proser: Proser) -> None:
-    write_scenes(tmp_path / "own")
+    write_photos(tmp_path / "own")
     code, text, error = proser("inspect", str(tmp_path / "own"))
     assert (code, error) == (0, "")
     for part in (
@@ -48,7 +42,7 @@ def test_a_clean_folder_is_described_and_has_no_findings(tmp_path: Path, proser:
 
 
 def test_findings_are_no_error_and_the_page_has_their_pictures(tmp_path: Path, proser: Proser) -> None:
-    root = write_scenes(tmp_path / "own")
+    root = write_photos(tmp_path / "own")
     (root / "temple/copy.png").write_bytes((root / "flower/1.png").read_bytes())
     (root / "flower/broken.gif").write_bytes(b"GIF")
     code, text, _ = proser("inspect", str(root), "-o", str(tmp_path / "page.html"))
@@ -64,7 +58,7 @@ def test_findings_are_no_error_and_the_page_has_their_pictures(tmp_path: Path, p
 
 
 def test_files_that_a_run_stops_at_are_all_named_by_their_place_in_the_folder(tmp_path: Path, proser: Proser) -> None:
-    root = write_scenes(tmp_path / "own")
+    root = write_photos(tmp_path / "own")
     for number in range(22):
         (root / f"flower/broken{number:02}.gif").write_bytes(b"")
     text = re.sub(r" *\n +", " ", proser("inspect", str(root))[1])
@@ -74,7 +68,7 @@ def test_files_that_a_run_stops_at_are_all_named_by_their_place_in_the_folder(tm
 
 
 def test_names_in_any_script_are_shown_and_those_that_would_act_are_escaped(tmp_path: Path, proser: Proser) -> None:
-    root = write_scenes(tmp_path / "own", names=(HTML, ACTING))
+    root = write_photos(tmp_path / "own", classes=(ACTING, HTML))
     copy = os.fsencode(root / ACTING) + b"/\xff\x1b]0;title.png"
     with open(copy, "wb") as file:
         file.write((root / HTML / "1.png").read_bytes())
@@ -90,7 +84,7 @@ def test_names_in_any_script_are_shown_and_those_that_would_act_are_escaped(tmp_
 
 
 def test_groups_are_made_as_a_run_makes_them(tmp_path: Path, proser: Proser) -> None:
-    root = write_scenes(tmp_path / "own")
+    root = write_photos(tmp_path / "own")
     scene(5, frame=1).save(root / "flower/frame.png")
     assert "look-alikes in one class" in proser("inspect", str(root))[1]
     assert "look-alikes" not in proser("inspect", str(root), "--data.no-group-near-duplicates")[1]
@@ -111,7 +105,7 @@ def test_groups_are_made_as_a_run_makes_them(tmp_path: Path, proser: Proser) -> 
 def test_bad_input_is_one_line_and_exit_code_2(
     options: list[str], message: str, tmp_path: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_scenes(tmp_path / "own")
+    write_photos(tmp_path / "own")
     monkeypatch.chdir(tmp_path)
     code, _, error = proser("inspect", *options)
     assert code == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from digit_folders import write_digits
 from pipeline_runs import printed
 from sklearn.metrics import f1_score, roc_auc_score
 from small_tasks import make_classifier
@@ -32,12 +32,7 @@ from proser_core.store.store import Artefact
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A third of the digits of the test part, in folders by class."""
-    folder, images = tmp_path_factory.mktemp("labelled"), digits.read("test", 8)
-    for number, (pixels, label) in enumerate(zip(images.images, images.labels, strict=True)):
-        if number % 3 == 0:
-            (folder / images.class_names[label]).mkdir(exist_ok=True)
-            Image.fromarray(pixels).save(folder / images.class_names[label] / f"{number:04}.png")
-    return folder
+    return write_digits(tmp_path_factory.mktemp("labelled"), part="test", every=3, name="{row:04}.png")
 
 
 def test_every_score_of_a_model_that_keeps_embeddings_is_compared(

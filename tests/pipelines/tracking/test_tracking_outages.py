@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
@@ -94,15 +95,12 @@ def test_what_was_cut_off_between_the_metrics_and_the_end_of_a_trial_is_not_logg
 def test_a_finished_run_stays_so_where_its_report_is_interrupted_and_the_next_command_logs_it(
     parent: ParentRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
     folder = tmp_path / "report"
     folder.mkdir()
     (folder / "results.md").write_text("# What was found\n")
     report = write_manifest(folder, {})
     parent.end("FINISHED")
-    monkeypatch.setattr(parent.client, "log_artifact", interrupt)
+    monkeypatch.setattr(parent.client, "log_artifact", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         parent.report(report)
     again = ParentRun.open("sweep", "key", {"seed": 0})

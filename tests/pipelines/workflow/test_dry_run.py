@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import ray
 import torch
+from digit_folders import write_digits
 from PIL import Image
 from pipeline_runs import printed
 from training_jobs import tiny_recipe
@@ -119,12 +120,7 @@ def test_a_class_called_unknown_is_refused_before_anything_is_decoded(tmp_path: 
 
 @pytest.mark.slow
 def test_of_images_of_your_own_the_proxy_and_the_refit_are_planned(tmp_path: Path) -> None:
-    images = digits.read("train", 8)
-    for value in range(4):
-        folder = tmp_path / "images" / str(value)
-        folder.mkdir(parents=True)
-        for number, image in enumerate(images.images[images.labels == value][:40]):
-            Image.fromarray(image).save(folder / f"{number}.png")
+    write_digits(tmp_path / "images", {str(value): value for value in range(4)}, 40)
     own, tiny = RECIPES["folder"](), tiny_recipe()
     data = replace(own.data, image_size=8, padding=1, flip=False, val_fraction=0.3)
     recipe = replace(own, precision="fp32", data=data, pretrain=tiny.pretrain)

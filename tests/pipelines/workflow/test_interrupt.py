@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from mlflow import MlflowClient
@@ -57,9 +58,6 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
 def test_only_a_run_that_trains_is_said_to_go_on(
     arguments: list[str], more: str, proser: Proser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(_: list[str]) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run, "main", interrupt)
+    monkeypatch.setattr(run, "main", Mock(side_effect=KeyboardInterrupt))
     code, _, error = proser("run", "digits", *arguments)
     assert (code, error) == (130, f"\nproser: interrupted{more}\n")

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from digit_folders import write_digits
 from own_digits import own_recipe
 from pipeline_runs import printed
-from small_folders import save
 from walks import counted_walks, twice_walked
 
 from pipelines.commands.inspect_ import InspectRequest, inspect
@@ -16,7 +16,6 @@ from pipelines.workflow.offline_jobs import write_job
 from pipelines.workflow.requests import RunRequest, SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import Recipe
-from proser_core.data.readers import digits
 
 pytestmark = pytest.mark.usefixtures("trains_here")
 CLASSES, IMAGES = 4, 12
@@ -43,10 +42,7 @@ COMMANDS: dict[str, Callable[[Path, Path], object]] = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_folder_is_listed_once(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    images = digits.read("train", 8)
-    for value in range(CLASSES):
-        for number, image in enumerate(images.images[images.labels == value][:IMAGES]):
-            save(image, tmp_path / "images" / str(value) / f"{number}.png")
+    write_digits(tmp_path / "images", {str(value): value for value in range(CLASSES)}, IMAGES)
     with counted_walks(tmp_path / "images") as walks:
         COMMANDS[command](tmp_path / "images", tmp_path)
     files = CLASSES * IMAGES if command != "inspect" else 0  # it has a look at files where it decodes them

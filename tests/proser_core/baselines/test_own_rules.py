@@ -1,10 +1,9 @@
 """The decisions of methods' authors."""
 
-import math
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from textbook import softmax
 
 from proser_core.baselines.own_rules import below_threshold, half_probability
 from proser_core.recognition.logit_tables import LogitTable
@@ -21,11 +20,6 @@ def test_the_best_logit_names_what_is_below_the_threshold_and_the_rest_is_unknow
     first, second, unknown = [True, False, False], [False, True, False], [False, False, True]
     assert calls.tolist() == [first, unknown, first, unknown]  # the last one lies on the threshold
     assert below_threshold(SmallestError(), TABLE, {"threshold": 1.0}).tolist() == [first, second, first, second]
-
-
-def softmax(values: list[float]) -> list[float]:
-    powers = [math.exp(value) for value in values]
-    return [power / sum(powers) for power in powers]
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 4.0]))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from digit_folders import write_digits
 from PIL import Image
 from sklearn.datasets import load_sample_images
 from small_tasks import random_images
@@ -98,12 +99,7 @@ def test_with_an_image_of_each_class_nothing_speaks_against_flips() -> None:
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sevens and twos, whose left and right mean something."""
-    root, images = tmp_path_factory.mktemp("signs"), digits.read("train", 8)
-    for value in (2, 7):
-        (root / str(value)).mkdir()
-        for number, image in enumerate(images.images[images.labels == value][:60]):
-            Image.fromarray(image).save(root / str(value) / f"{number}.png")
-    return root
+    return write_digits(tmp_path_factory.mktemp("signs"), {"2": 2, "7": 7}, 60)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from own_trainings import CPU, StoppedError, digits, plain_training, train_on_digits
+from own_trainings import CPU, StoppedError, assert_restored, digits, plain_training, train_on_digits
 from small_tasks import bit_equal
 from torch import nn
 
@@ -178,9 +178,4 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(parts, traine
 
 def test_state_alone_restores_the_network(trained):
     again = GOpenMaxNet(TaskShape(2, 8), replace(QUICK, **SMALL))
-    again.load_state_dict(trained.net.state_dict())
-    images = torch.randn(3, 3, 8, 8)
-    again = again.to(memory_format=torch.channels_last).eval()  # as trained weights lie
-    with torch.no_grad():
-        for ours, theirs in zip(again(images), trained.net(images), strict=True):
-            assert torch.equal(ours, theirs)
+    assert_restored(again, trained.net)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textbook import softmax
 
 from proser_core.learning.losses import (
     all_logits,
@@ -16,12 +17,6 @@ from proser_core.learning.losses import (
     unknown_losses,
 )
 from proser_core.networks.nets import ClassLogits
-
-
-def softmax(logits: list[float]) -> list[float]:
-    top = max(logits)
-    powers = [math.exp(value - top) for value in logits]
-    return [power / sum(powers) for power in powers]
 
 
 def textbook_augmented(known: np.ndarray, dummies: np.ndarray) -> list[list[float]]:

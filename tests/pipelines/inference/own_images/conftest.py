@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from digit_folders import write_digits
 from registered_models import Registry
 
-from proser_core.data.readers import digits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
@@ -25,11 +24,7 @@ def registry(
 @pytest.fixture(scope="module")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All digits of the test part, in folders by class."""
-    folder, images = tmp_path_factory.mktemp("labelled"), digits.read("test", 8)
-    for number, (pixels, label) in enumerate(zip(images.images, images.labels, strict=True)):
-        (folder / images.class_names[label]).mkdir(exist_ok=True)
-        Image.fromarray(pixels).save(folder / images.class_names[label] / f"{number:04}.png")
-    return folder
+    return write_digits(tmp_path_factory.mktemp("labelled"), part="test", name="{row:04}.png")
 
 
 @pytest.fixture(scope="module")

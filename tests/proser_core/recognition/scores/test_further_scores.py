@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pytorch_ood import detector
+from textbook import softmax
 
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable, select
@@ -35,11 +36,6 @@ def training(num_known: int = 4, count: int = 80) -> tuple[EmbeddingTable, np.nd
 
 def norm(vector: np.ndarray) -> float:
     return math.sqrt(sum(float(entry) ** 2 for entry in vector))
-
-
-def softmax(logits: np.ndarray) -> list[float]:
-    total = sum(math.exp(each) for each in logits)
-    return [math.exp(each) / total for each in logits]
 
 
 def cosine(first: np.ndarray, second: np.ndarray) -> float:

@@ -1,0 +1,32 @@
+"""Real digits as files in folders by class."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from proser_core.data.readers import digits
+
+
+def write_digits(
+    root: Path,
+    classes: Mapping[str, int] | None = None,
+    count: int | None = None,
+    part: str = "train",
+    every: int = 1,
+    name: str = "{number}.png",
+    changed: Callable[[Image.Image, int], Image.Image] = lambda image, number: image,
+) -> Path:
+    """So many images of each class, or all; all classes, or those with these values, under these names.
+
+    Of the part's rows only each `every`th counts. A file's name has its number in its class, or its row in the part.
+    """
+    images = digits.read(part, 8)
+    for folder, value in (classes or {each: value for value, each in enumerate(images.class_names)}).items():
+        (root / folder).mkdir(parents=True)
+        rows = np.flatnonzero(images.labels == value)
+        for number, row in enumerate(rows[rows % every == 0][:count]):
+            file = root / folder / name.format(number=number, row=row)
+            changed(Image.fromarray(images.images[row]), number).save(file)
+    return root
