@@ -39,7 +39,7 @@ def strong() -> PretrainConfig:
 def fast() -> PretrainConfig:
     """20 epochs of Muon, one-cycle to 0.02, batch 64, Nesterov momentum, alternating flips.
 
-    docs/results/schedule.md compares it with 60 epochs of SGD.
+    docs/results/search.md compares it with 60 epochs of SGD.
     """
     return PretrainConfig(
         epochs=20, batch_size=64, optimizer="muon", lr=0.02, schedule="one_cycle", nesterov=True, flips="alternating"
