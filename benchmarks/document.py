@@ -1,6 +1,6 @@
 """Put the tables of a JSON file that `python -m benchmarks` wrote between the marks of a document.
 
-python -m benchmarks.document benchmark.json docs/speed-tables.md
+python -m benchmarks.document benchmark.json benchmarks/measured.md
 """
 
 import argparse

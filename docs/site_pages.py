@@ -13,6 +13,7 @@ OUTSIDE = (
     "SECURITY.md",
     "CITATION.cff",
     "LICENSE",
+    "benchmarks/*.md",
     "ray_cluster.yaml",
     "clusters/*",
     "examples/*.py",
