@@ -14,11 +14,9 @@ from torch import Tensor, nn
 from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.generative.convolutions import Decoder32, Encoder32
-from proser_core.generative.descent import descent
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import descent, run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
-from proser_core.generative.pictures import shown
-from proser_core.generative.pixels import Pixels, picture
+from proser_core.generative.pixels import Pixels, picture, shown
 from proser_core.generative.subsets import SubsetSchedule, at_most
 
 CODES = 64

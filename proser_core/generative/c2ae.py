@@ -16,12 +16,10 @@ from torch import Tensor
 from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.generative.c2ae_network import HALVED, C2aeNet, CodeClassifier, decoder_losses
-from proser_core.generative.descent import descent
 from proser_core.generative.gpd import best_threshold, right_and_wrong
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import accuracy, descent, run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
-from proser_core.generative.pictures import shown
-from proser_core.generative.pixels import generated_side, picture
+from proser_core.generative.pixels import generated_side, picture, shown
 from proser_core.generative.subsets import SubsetSchedule, at_most
 from proser_core.rng import keyed_generator
 
@@ -57,9 +55,8 @@ def train_classifier(net: CodeClassifier, training: OwnTraining[C2aeSchedule]) -
 
     def loss_of(batch: BatchSlice, epoch: int, step: int) -> Mapping[str, Tensor]:
         logits = net(batch.images).float()
-        right = (logits.argmax(dim=1) == batch.targets).float().mean()
         loss = F.cross_entropy(logits, batch.targets)
-        return {"loss/total": loss, "loss/closed_set": loss, "train/accuracy": right}
+        return {"loss/total": loss, "loss/closed_set": loss, "train/accuracy": accuracy(logits, batch.targets)}
 
     optimizer = torch.optim.Adam(net.parameters(), lr=schedule.lr)
     batches = training.batches("c2ae classifier", at_most(training.task.train, schedule.per_class))

@@ -3,7 +3,7 @@
 One DHRNet serves CROSR and "DHRNet + Softmax" and "+ OpenMax", one LadderNet the two rows of its name.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from proser_core.config import OptimizerConfig
+from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.data.image_sets import chunks
 from proser_core.data.normalisation import evaluation_batches
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import accuracy, descent, run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
 from proser_core.generative.vgg import ReconstructingVgg, VggSchedule
-from proser_core.learning.fit import learning_rates
 from proser_core.learning.optimizers import make_optimizer
 
 SHOWN = 8  # images of the picture
@@ -36,21 +36,18 @@ def train(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> Trained
     )
     optimizer = make_optimizer(net.parameters(), config, training.arithmetic)
 
-    def steps(epoch: int) -> Iterator[Mapping[str, Tensor]]:
-        rates = learning_rates(config, epoch, batches.steps_per_epoch).to(training.device)
-        for batch, rate in zip(batches.epoch(epoch), rates, strict=True):
-            with training.arithmetic.autocast():
-                logits, reconstructions = net.with_reconstruction(batch.images)
-            classes = F.cross_entropy(logits.float(), batch.targets)
-            error = F.mse_loss(reconstructions.float(), batch.images)
-            optimizer.zero_grad(set_to_none=True)
-            (classes + schedule.reconstruction_weight * error).backward()
-            for group in optimizer.param_groups:
-                group["lr"].copy_(rate)
-            optimizer.step()
-            correct = (logits.argmax(dim=1) == batch.targets).float().mean()
-            yield {"loss/closed_set": classes, "loss/reconstruction": error, "train/accuracy": correct}
+    def loss_of(batch: BatchSlice, epoch: int, step: int) -> Mapping[str, Tensor]:
+        logits, reconstructions = net.with_reconstruction(batch.images)
+        classes = F.cross_entropy(logits.float(), batch.targets)
+        error = F.mse_loss(reconstructions.float(), batch.images)
+        return {
+            "loss/total": classes + schedule.reconstruction_weight * error,
+            "loss/closed_set": classes,
+            "loss/reconstruction": error,
+            "train/accuracy": accuracy(logits, batch.targets),
+        }
 
+    steps = descent(loss_of, batches, optimizer, config, training.arithmetic)
     run_epochs({"net": net, "optimizer": optimizer}, training, steps)
     error, picture = _reconstructions(net.eval(), training)
     return Trained({"reconstruction_error": error}, {"training images above their reconstructions": picture})

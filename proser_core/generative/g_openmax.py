@@ -5,7 +5,6 @@ than by the largest share are the further class of a K+1 classifier, to whose tr
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from proser_core.errors import TrainingError
 from proser_core.generative import conditional_gan, one_vs_rest
 from proser_core.generative.conditional_gan import ConditionalGan, draw_noise
 from proser_core.generative.convolutions import WIDTH, Classifier32
-from proser_core.generative.loop import MOST_DRAWS, run_epochs
+from proser_core.generative.loop import MOST_DRAWS, accuracy, run_epochs, take_step
 from proser_core.generative.one_vs_rest import ClassifierSchedule
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, Pixels, picture
@@ -33,14 +32,9 @@ AT_ONCE = 64  # mixtures drawn side by side
 SHOWN = 12  # columns of the picture
 
 
-@dataclass(frozen=True, kw_only=True)
-class GOpenMaxSchedule(ClassifierSchedule):
-    """Of the K+1 classifier."""
-
-
-FULL = GOpenMaxSchedule(epochs=50, batch_size=128, width=WIDTH, lr=1e-3)
+FULL = ClassifierSchedule(epochs=50, batch_size=128, width=WIDTH, lr=1e-3)
 """Rate and epochs of a port."""
-QUICK = GOpenMaxSchedule(epochs=10, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=200)
+QUICK = ClassifierSchedule(epochs=10, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=200)
 """For two cores."""
 
 
@@ -50,7 +44,7 @@ class GOpenMaxNet(nn.Module):
     Known are the K raw logits; the one dummy is `-log max_{k<K} P(k)`, P the softmax of the K+1 revised logits.
     """
 
-    def __init__(self, shape: TaskShape, schedule: GOpenMaxSchedule) -> None:
+    def __init__(self, shape: TaskShape, schedule: ClassifierSchedule) -> None:
         super().__init__()
         outputs = shape.num_known + 1
         self.pixels = Pixels(shape.image_size)
@@ -88,7 +82,7 @@ def minus_log_best_known(logits: Tensor) -> Tensor:
     return F.softplus(against.scatter(1, best, -torch.inf).logsumexp(dim=1))
 
 
-def train(net: GOpenMaxNet, training: OwnTraining[GOpenMaxSchedule]) -> Trained:
+def train(net: GOpenMaxNet, training: OwnTraining[ClassifierSchedule]) -> Trained:
     """Draw one class's worth of images, train K+1 classes on them and the training images, then fit the tails.
 
     Raises TrainingError where too few mixtures are named otherwise.
@@ -134,7 +128,7 @@ def draw_mixtures(num_known: int, noise: int, seed: int, turn: int) -> tuple[Ten
     return torch.from_numpy(shares.astype(np.float32)), draw_noise(seed, f"{NAME} noise", AT_ONCE, noise, turn)
 
 
-def _train_classifier(net: nn.Module, made: Tensor, training: OwnTraining[GOpenMaxSchedule]) -> None:
+def _train_classifier(net: nn.Module, made: Tensor, training: OwnTraining[ClassifierSchedule]) -> None:
     """Cross-entropy over K+1 classes; of the further one a batch has one image for K real ones."""
     batches = PixelBatches(training, NAME)
     optimizer = torch.optim.Adam(net.parameters(), training.schedule.lr, BETAS)
@@ -147,15 +141,13 @@ def _train_classifier(net: nn.Module, made: Tensor, training: OwnTraining[GOpenM
             logits = net(torch.cat([pixels, made[rows]]))
             labels = torch.cat([targets, torch.full_like(rows, num_known)])
             loss = F.cross_entropy(logits, labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            yield {"loss/closed_set": loss, "train/accuracy": (logits.argmax(dim=1) == labels).float().mean()}
+            take_step(loss, optimizer)
+            yield {"loss/closed_set": loss, "train/accuracy": accuracy(logits, labels)}
 
     run_epochs({"net": net, "optimizer": optimizer}, training, steps)
 
 
-def _fit_tails(net: GOpenMaxNet, made: Tensor, training: OwnTraining[GOpenMaxSchedule]) -> None:
+def _fit_tails(net: GOpenMaxNet, made: Tensor, training: OwnTraining[ClassifierSchedule]) -> None:
     """OpenMax's means and tails of correctly classified training images, generated ones for class K."""
     real = np.concatenate(training.outputs(_WithoutTails(net), training.task.train.images), axis=1)
     with torch.no_grad(), ieee_convolutions(made.device):  # as the real images are scored

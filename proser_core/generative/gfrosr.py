@@ -21,8 +21,7 @@ from proser_core.generative.autoencoder import AUTOENCODER, AutoEncoder
 from proser_core.generative.autoencoder import FULL as FULL_AUTOENCODER
 from proser_core.generative.autoencoder import QUICK as QUICK_AUTOENCODER
 from proser_core.generative.convolutions import nine_blocks
-from proser_core.generative.descent import descent
-from proser_core.generative.loop import run_epochs
+from proser_core.generative.loop import accuracy, descent, run_epochs
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import scaled
 from proser_core.generative.subsets import SubsetSchedule, at_most
@@ -112,18 +111,14 @@ def losses(net: GfrosrNet, batch: BatchSlice, quarters: Tensor, rotation_weight:
         seen, _ = net.stacked(batch.images)
     logits = net.classifier(net.features(seen)).float()
     by_class = F.cross_entropy(logits, batch.targets)
-    measured = {"loss/total": by_class, "loss/closed_set": by_class, "train/accuracy": _share(logits, batch.targets)}
+    measured = {"loss/total": by_class, "loss/closed_set": by_class, "train/accuracy": accuracy(logits, batch.targets)}
     if net.turns is not None:
         with frozen_running_statistics(net.features):
             turns = net.turns(net.features(turned(seen, quarters))).float()
         by_turn = F.cross_entropy(turns, quarters)
         measured |= {"loss/total": by_class + rotation_weight * by_turn, "loss/turns": by_turn}
-        measured["train/turn_accuracy"] = _share(turns, quarters)
+        measured["train/turn_accuracy"] = accuracy(turns, quarters)
     return measured
-
-
-def _share(logits: Tensor, targets: Tensor) -> Tensor:
-    return (logits.argmax(dim=1) == targets).float().mean()
 
 
 def draw_quarters(seed: int, epoch: int, step: int, count: int) -> np.ndarray:

@@ -1,18 +1,22 @@
 """The loop over epochs of every network of a method's own: keyed seeds, reports, resumption, a check of each epoch.
 
-`fit` drives one objective by one optimizer; a GAN has several of both, so that its steps are its own here.
+`fit` drives one objective by one optimizer; a GAN has several of both, so that its steps are its own here. `descent`
+makes the steps of a network with one loss and one optimizer.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from proser_core.config import OptimizerConfig
+from proser_core.data.augmentation.batches import BatchSlice, TrainingBatches
 from proser_core.errors import TrainingError
 from proser_core.generative.own_network import OwnTraining
-from proser_core.learning.fit import Metrics
+from proser_core.learning.fit import Metrics, learning_rates
+from proser_core.learning.step import Arithmetic
 from proser_core.rng import keyed_seed
 
 BETAS = (0.5, 0.999)
@@ -21,6 +25,8 @@ MOST_DRAWS = 20
 """Images drawn for each one that is wanted, at most."""
 Steps = Callable[[int], Iterable[Mapping[str, Tensor]]]
 """Runs an epoch, and yields what each of its steps measured: scalars on the device, by name."""
+LossOf = Callable[[BatchSlice, int, int], Mapping[str, Tensor]]
+"""From a batch, its epoch and its step to scalars by name; "loss/total" is followed, and all of them are reported."""
 
 
 class Stateful(Protocol):
@@ -60,6 +66,34 @@ def take_step(loss: Tensor, *optimizers: torch.optim.Optimizer) -> None:
     loss.backward(inputs=[weight for each in optimizers for group in each.param_groups for weight in group["params"]])
     for optimizer in optimizers:
         optimizer.step()
+
+
+def descent(
+    loss_of: LossOf,
+    batches: TrainingBatches,
+    optimizer: torch.optim.Optimizer,
+    rates: OptimizerConfig,
+    arithmetic: Arithmetic,
+) -> Steps:
+    """Steps for `run_epochs` in which one optimizer follows one loss; of `rates` count the peak of the learning rate,
+    its schedule and the epochs."""
+
+    def steps(epoch: int) -> Iterator[Mapping[str, Tensor]]:
+        now = learning_rates(rates, epoch, batches.steps_per_epoch).tolist()
+        for step, batch in enumerate(batches.epoch(epoch)):
+            with arithmetic.autocast():
+                losses = loss_of(batch, epoch, step)
+            for group in optimizer.param_groups:
+                group["lr"] = now[step]
+            take_step(losses["loss/total"], optimizer)
+            yield losses
+
+    return steps
+
+
+def accuracy(logits: Tensor, targets: Tensor) -> Tensor:
+    """Share of the images whose largest logit, of float[B, K], is that of their class, int64[B]."""
+    return (logits.argmax(dim=1) == targets).float().mean()
 
 
 def _means(steps: Iterable[Mapping[str, Tensor]], epoch: int) -> Metrics:

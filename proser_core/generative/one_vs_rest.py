@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from proser_core.generative.convolutions import WIDTH, Classifier32
-from proser_core.generative.loop import BETAS, run_epochs
+from proser_core.generative.loop import BETAS, accuracy, run_epochs, take_step
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, PixelSchedule, generated_side
 
@@ -53,10 +53,8 @@ def train(net: nn.Module, training: OwnTraining[ClassifierSchedule]) -> Trained:
         for batch in batches.epoch(epoch):
             logits = net(batch.pixels)
             loss = one_vs_rest_loss(logits, batch.targets)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            yield {"loss/one_vs_rest": loss, "train/accuracy": (logits.argmax(1) == batch.targets).float().mean()}
+            take_step(loss, optimizer)
+            yield {"loss/one_vs_rest": loss, "train/accuracy": accuracy(logits, batch.targets)}
 
     run_epochs({"net": net, "optimizer": optimizer}, training, steps)
     return Trained()

@@ -6,7 +6,7 @@ A network that several methods share (an auto-encoder, a GAN) is one of its own,
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ Picture = np.ndarray
 """uint8[rows, columns, H, W, 3]: images side by side, such as originals above their reconstructions."""
 UNIT_RANGE: Normalisation = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 """Leaves images in 0..1."""
+Outputs = Callable[[nn.Module, np.ndarray | ImageSource], tuple[np.ndarray, np.ndarray]]
+"""From a network and images uint8[N, H, W, 3], not augmented, to known float32[N, K] and dummies float32[N, C], in
+evaluation mode and fp32; the network stays in evaluation mode."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +56,6 @@ class TaskShape:
 
     num_known: int
     image_size: int
-
-
-class Outputs(Protocol):
-    """What a network says for images."""
-
-    def __call__(self, net: nn.Module, images: np.ndarray | ImageSource) -> tuple[np.ndarray, np.ndarray]:
-        """Known float32[N, K] and dummies float32[N, C] of uint8[N, H, W, 3], not augmented, in evaluation mode and
-        fp32; the network stays in evaluation mode."""
 
 
 @dataclass(frozen=True)
@@ -119,16 +114,6 @@ class Trained:
     pictures: dict[str, Picture] = field(default_factory=dict)
 
 
-def as_it_is(schedule: S) -> S:
-    """The probe of a network that spends its time in its epochs."""
-    return schedule
-
-
-def can_serve_all(shape: TaskShape) -> str:
-    """The refusal of a network that every task suits: none."""
-    return ""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)  # compared by identity, so hashable
 class OwnNetwork(Generic[S]):
     """A network of a method's own.
@@ -150,9 +135,9 @@ class OwnNetwork(Generic[S]):
     make: Callable[[TaskShape, S], nn.Module]
     train: Callable[[Any, OwnTraining[S]], Trained]
     needs: tuple[str, ...] = ()
-    probe: Callable[[S], S] = as_it_is
+    probe: Callable[[S], S] = lambda schedule: schedule
     scores_images: bool = True
-    refusal: Callable[[TaskShape], str] = can_serve_all
+    refusal: Callable[[TaskShape], str] = lambda shape: ""
 
     def fresh(self, shape: TaskShape, schedule: S, seed: int) -> nn.Module:
         """The untrained network, whose weights depend on `seed` alone."""

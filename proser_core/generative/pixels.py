@@ -1,4 +1,5 @@
-"""Pixels in [0, 1], on which generators work: from a task's batches, and from images as classifiers are handed them."""
+"""Pixels in [0, 1], on which generators work: from a task's batches, and from images as classifiers are handed them.
+Also the pictures of a report."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,14 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from proser_core.data.normalisation import evaluation_batches
-from proser_core.data.tasks import OpenSetTask
+from proser_core.data.normalisation import Normaliser, evaluation_batches
+from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.generative.own_network import UNIT_RANGE, OwnTraining, Schedule
 
 LARGEST_SIDE = 32
 """Larger images are made smaller by area means, as Neal et al. 2018 did with Tiny-ImageNet."""
 STEP = 8
 """A side is a multiple of it: three convolutions halve it."""
+COLUMNS = 8
+"""Images in a row of a picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,3 +116,22 @@ def picture(*rows: Tensor) -> np.ndarray:
     """Rows of pixels in [0, 1], float[columns, 3, H, W] each, as uint8[rows, columns, H, W, 3]."""
     pixels = torch.stack(rows).detach().clamp(0, 1) * 255
     return pixels.round().byte().permute(0, 1, 3, 4, 2).cpu().numpy()
+
+
+def first_of_each_class(labelled: Labelled, columns: int = COLUMNS) -> np.ndarray:
+    """int64[n]: rows of images, the first of every class in turn, then the second, until there are `columns`."""
+    targets = np.asarray(labelled.targets)
+    nth = np.zeros(len(targets), np.int64)
+    for k in np.unique(targets):
+        own = targets == k
+        nth[own] = np.arange(own.sum())
+    return np.lexsort((targets, nth))[:columns]
+
+
+def shown(task: OpenSetTask, labelled: Labelled, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Images to show, float32[n, 3, S, S] normalised as the task's, and their targets int64[n]."""
+    assert isinstance(labelled.images, np.ndarray), "networks of a method's own read images from memory"
+    rows = first_of_each_class(labelled)
+    pixels = torch.from_numpy(np.array(labelled.images[rows])).to(device)
+    targets = torch.from_numpy(np.asarray(labelled.targets)[rows]).to(device)
+    return Normaliser((task.mean, task.std), device)(pixels), targets

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from proser_core.generative.convolutions import WIDTH, Classifier32
 from proser_core.generative.counterfactuals import are_open, unknown_losses, with_zero
-from proser_core.generative.loop import BETAS, run_epochs
+from proser_core.generative.loop import BETAS, accuracy, run_epochs, take_step
 from proser_core.generative.one_vs_rest import ClassifierSchedule
 from proser_core.generative.own_network import OwnTraining, TaskShape
 from proser_core.generative.pixels import PixelBatches, Pixels
@@ -65,12 +65,10 @@ def train_with_unknown(net: nn.Module, made: Tensor, training: OwnTraining[Unkno
             seen = made[torch.from_numpy(rows).to(made.device)]
             real_logits, made_logits = net(torch.cat([pixels, seen])).split(len(pixels))
             loss = unknown_class_loss(real_logits, targets, made_logits)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            take_step(loss, optimizer)
             yield {
                 "loss/unknown_class": loss,
-                "train/accuracy": (with_zero(real_logits).argmax(1) == targets).float().mean(),
+                "train/accuracy": accuracy(with_zero(real_logits), targets),
                 "train/made_unknown": are_open(made_logits).float().mean(),
             }
 

@@ -16,7 +16,7 @@ from proser_core.config import Recipe, from_json
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask, OpenStream
 from proser_core.errors import ConfigError, ProserError
-from proser_core.generative.own_network import OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
+from proser_core.generative.own_network import Outputs, OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
 from proser_core.jobs.spec import LOGITS, WEIGHTS, Job, write_failure
 from proser_core.jobs.worker import DurableReport, clear_folder, sealed
 from proser_core.learning.fit import Metrics, Report, State
@@ -110,7 +110,7 @@ def train_own(
     return net, network.train(net, training)
 
 
-def _outputs(task: OpenSetTask, device: torch.device) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+def _outputs(task: OpenSetTask, device: torch.device) -> Outputs:
     def outputs(net: nn.Module, images: np.ndarray | ImageSource) -> tuple[np.ndarray, np.ndarray]:
         logits = compute_logits(net, images, (task.mean, task.std), device)
         return logits.known, logits.dummies

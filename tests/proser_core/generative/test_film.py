@@ -2,7 +2,7 @@
 
 import torch
 
-from proser_core.generative.film import ClassConditionedDecoder, Film, label_vectors
+from proser_core.generative.c2ae_network import ClassConditionedDecoder, Film, label_vectors
 
 CODES = torch.randn(4, 3, 2, 2, generator=torch.Generator().manual_seed(0))
 

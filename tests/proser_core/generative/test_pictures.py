@@ -5,8 +5,7 @@ import torch
 from small_tasks import CPU, small_task
 
 from proser_core.data.tasks import Labelled
-from proser_core.generative.pictures import first_of_each_class, shown
-from proser_core.generative.pixels import picture
+from proser_core.generative.pixels import first_of_each_class, picture, shown
 
 
 def test_the_classes_take_turns():
