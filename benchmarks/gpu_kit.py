@@ -18,7 +18,8 @@ from pathlib import Path
 
 import torch
 
-from proser_core.errors import ConfigError, exit_code_of
+from proser_core.errors import ConfigError
+from proser_core.exit_codes import exit_code_of
 from proser_core.jobs.runner import JOB_FILE
 
 KIT = "kit"

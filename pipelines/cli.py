@@ -11,7 +11,8 @@ from typing import NamedTuple
 from pipelines.commands.signals import terminated_by_signals
 from pipelines.recipes import RECIPES
 from pipelines.tracking.server import tracking_errors
-from proser_core.errors import GOES_ON, ConfigError, exit_code_of
+from proser_core.errors import ConfigError
+from proser_core.exit_codes import GOES_ON, exit_code_of
 from proser_core.naming import unknown_name
 from proser_core.processor import bound_threads
 

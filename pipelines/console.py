@@ -12,7 +12,8 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import TextType
 
-from proser_core.errors import filled, hide_secrets, print_error
+from proser_core.errors import hide_secrets
+from proser_core.exit_codes import filled, print_error
 
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # but tabs
 

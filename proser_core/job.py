@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proser_core.data.splits.class_split import in_words, where
-from proser_core.errors import ConfigError, exit_code_of
+from proser_core.errors import ConfigError
+from proser_core.exit_codes import exit_code_of
 from proser_core.jobs.progress import EpochProgress
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 import ray
 
 from pipelines.console import interrupt
-from proser_core.errors import GOES_ON, ClusterError
+from proser_core.errors import ClusterError
+from proser_core.exit_codes import GOES_ON
 
 LOOK_EVERY_S = 1.0
 

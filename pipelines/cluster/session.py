@@ -7,7 +7,8 @@ import threading
 from typing import Any
 
 from pipelines.cluster.address import check_access, resolve_address
-from proser_core.errors import ClusterError, ProserError, Terminated, first_line
+from proser_core.errors import ClusterError, ProserError, first_line
+from proser_core.exit_codes import Terminated
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",

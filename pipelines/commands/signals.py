@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from proser_core.errors import Terminated
+from proser_core.exit_codes import Terminated
 
 
 @contextmanager

@@ -79,7 +79,7 @@ with subprocess.Popen([sys.executable, "-c", {own!r}]):
 """
     kit = f"""import pathlib, sys, time
 from benchmarks.gpu_kit import _run
-from proser_core.errors import exit_code_of
+from proser_core.exit_codes import exit_code_of
 place = pathlib.Path({str(tmp_path)!r})
 sys.exit(exit_code_of(lambda: _run("step", [sys.executable, "-c", {sleeping!r}], place, time.monotonic() + 600)))
 """

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from proser_core.errors import exit_code_of
+from proser_core.exit_codes import exit_code_of
 
 PROGRAM = """
 import sys
-from proser_core.errors import exit_code_of
+from proser_core.exit_codes import exit_code_of
 
 def command():
     {body}

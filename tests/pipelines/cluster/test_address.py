@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from pipelines.cluster.cluster import Cluster
 from proser_core.config import ClusterConfig
-from proser_core.errors import exit_code_of
+from proser_core.exit_codes import exit_code_of
 
 def join():
     resources = Cluster(ClusterConfig(address=sys.argv[1]), Path(sys.argv[2])).connect()
@@ -29,7 +29,7 @@ TERMINATED = """
 import os, signal, sys, threading, time
 from pipelines.cluster import session
 from pipelines.commands.signals import terminated_by_signals
-from proser_core.errors import exit_code_of
+from proser_core.exit_codes import exit_code_of
 
 def command():
     with terminated_by_signals():

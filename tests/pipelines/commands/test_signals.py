@@ -12,13 +12,13 @@ import pytest
 
 from pipelines.commands.serve import _stop_signals
 from pipelines.commands.signals import terminated_by_signals
-from proser_core.errors import Terminated, exit_code_of
+from proser_core.exit_codes import Terminated, exit_code_of
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 COMMAND = """
 import signal, sys
 from pipelines.commands.signals import terminated_by_signals
-from proser_core.errors import exit_code_of
+from proser_core.exit_codes import exit_code_of
 def command():
     with terminated_by_signals():
         print("ready", flush=True)

@@ -13,7 +13,8 @@ from typing import TextIO
 
 import pytest
 
-from proser_core.errors import ConfigError, StorageError, TrainingError, exit_code_of
+from proser_core.errors import ConfigError, StorageError, TrainingError
+from proser_core.exit_codes import exit_code_of
 from proser_core.store import lock
 from proser_core.store.files import disk_full_errors, remove_partial_files, temporary_path, write_atomically
 from proser_core.store.lock import LOCK, absent_folders, exclusive_storage, exclusive_training

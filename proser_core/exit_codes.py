@@ -1,0 +1,87 @@
+"""How a command ends: its exit code, and an error as one line on stderr."""
+
+import errno
+import os
+import re
+import select
+import shutil
+import signal
+import sys
+import textwrap
+from collections.abc import Callable
+
+from proser_core.errors import ProserError, StorageError, TrainingError, hide_secrets
+
+NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
+"""Errors of the system that a user's path can cause; any other one is a fault of the program."""
+GOES_ON = "; the same command goes on from the last finished epoch"
+COPIED = re.compile(r"[/\\]|^ *proser ")  # in a line with a path, a URI or a command, which a break would damage
+COMMAND = re.compile(r"`[^`]*`")  # in a sentence
+
+
+def filled(line: str, width: int) -> str:
+    """A line for a terminal, broken between words where nothing in it is to be copied."""
+    if COPIED.search(line):
+        return line
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    line = COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line)  # which no line has here
+    text = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return text.replace("\0", " ")
+
+
+def print_error(text: str) -> None:
+    """Print lines on stderr; on a terminal as `filled` has them."""
+    if sys.stderr.isatty():
+        size = shutil.get_terminal_size(fallback=os.get_terminal_size(sys.stderr.fileno()))
+        text = "\n".join(filled(line, size.columns or 80) for line in text.split("\n"))
+    print(text, file=sys.stderr, flush=True)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: a command ends by it as by Ctrl-C."""
+
+
+def _terminate(*_: object) -> None:
+    raise Terminated
+
+
+def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
+    """What a command returns; an error is one line on stderr: 1 a training failed or the disk is full, 2 bad input,
+    130 interrupted, 143 terminated. 1 without a message where the reader of stdout has closed it, as `head` does."""
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        try:
+            return _report_errors(command, interrupted)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not _reader_has_gone():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
+        return 1
+
+
+def _report_errors(command: Callable[[], int], interrupted: str) -> int:
+    try:
+        return command()
+    except ProserError as error:
+        print_error(f"proser: {hide_secrets(str(error))}")
+        return 1 if isinstance(error, TrainingError | StorageError) else 2
+    except OSError as error:
+        if error.errno not in NOT_ALLOWED or error.filename is None:
+            raise
+        where = f"{error.filename}: {error.strerror}"
+        print_error(f"proser: {where}; need a path that can be read, and written to where results go")
+        return 2
+    except KeyboardInterrupt as error:
+        how, code = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
+        print_error(f"\nproser: {how}{interrupted}")
+        return code
+
+
+def _reader_has_gone() -> bool:
+    """Whether the reader of stdout has closed the pipe."""
+    poll = select.poll()
+    poll.register(sys.stdout, 0)  # errors are reported without being asked for
+    return bool(poll.poll(0))
