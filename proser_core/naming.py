@@ -4,7 +4,7 @@ import difflib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from proser_core.errors import ConfigError, DataError
 
@@ -13,6 +13,18 @@ UNKNOWN = "unknown"
 """What no known class may be called, in upper or lower case."""
 UNSHOWN = {"Cc", "Cs", "Zl", "Zp"}
 """Unicode categories of control characters, of bytes that are not UTF-8, and of breaks of lines and paragraphs."""
+
+
+class Named(dict[str, Value]):
+    """Things of one kind, each by its `name`. Raises ConfigError, as `look_up` does, for a name that none of them
+    has."""
+
+    def __init__(self, kind: str, things: Iterable[Any]) -> None:
+        super().__init__({each.name: each for each in things})
+        self._kind = kind
+
+    def __missing__(self, name: str) -> Value:
+        raise ConfigError(unknown_name(self._kind, str(name), self))
 
 
 def look_up(kind: str, name: str, options: Mapping[str, Value]) -> Value:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from proser_core.baselines.method import Method, OwnRule
 from proser_core.baselines.own_rules import below_threshold, half_probability
 from proser_core.config import FinetuneConfig, Recipe, named_finetunes
+from proser_core.naming import Named
 from proser_core.recognition.scores import (
     SCORES,
     Crosr,
@@ -66,9 +67,9 @@ def _named(finetune: Callable[[FinetuneConfig], FinetuneConfig]) -> Callable[[Re
     return lambda recipe: finetune(recipe.finetune)
 
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
+METHODS: dict[str, Method] = Named(
+    "method",
+    (
         *(Method(score.name, score.source, score) for score in SCORES.values() if not score.needs_dummies),
         *_of_network("G-OpenMax", "Ge et al. 2017", {"G-OpenMax": FinishedScore()}),
         *_of_network(
@@ -107,8 +108,8 @@ METHODS: dict[str, Method] = {
             PlaceholderGap(),
             finetune=_named(named_finetunes.released),
         ),
-    )
-}
+    ),
+)
 """By the name of the row, in the order of a table. One that is added here has its row in `proser reproduce`, and can be
 given to `train`."""
 

@@ -19,7 +19,6 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.trials import check_score
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
-from proser_core.naming import look_up
 from proser_core.networks.heads import as_on_backbone, make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
@@ -51,7 +50,7 @@ def train(
     fit, DataError for a test setting without images.
     """
     if isinstance(method, str):
-        method = look_up("method", method, METHODS)
+        method = METHODS[method]
     for name, given, kind in (("task", task, OpenSetTask), ("recipe", recipe, Recipe), ("method", method, Method)):
         if not isinstance(given, kind) and not (name == "method" and given is None):
             raise ConfigError(f"{name} got {type(given).__name__}; need a proser_core.{kind.__name__}")

@@ -77,6 +77,8 @@ def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, 
     """
     if num_known < 1:
         raise ConfigError(f"num_known is {num_known}; need the number of known classes, at least 1")
+    if image_size < 1:
+        raise ConfigError(f"image_size is {image_size}; need the height and width of the images in pixels, at least 1")
     build = library_backbone if config.is_of_library else _own_backbone(config.backbone)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "closed-set weights"))

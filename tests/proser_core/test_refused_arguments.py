@@ -13,8 +13,10 @@ from small_tasks import NORMALISATION, make_classifier, random_images, small_tas
 
 from proser_core import (
     FURTHER_SCORES,
+    METHODS,
     SCORES,
     Calibration,
+    DataConfig,
     EmbeddingTable,
     Labelled,
     LogitTable,
@@ -29,6 +31,7 @@ from proser_core import (
     compute_logits,
     evaluate,
     make_closed_set_net,
+    make_task,
     open_set_macro_f1,
     score,
     task_from_arrays,
@@ -190,3 +193,25 @@ def test_a_classifier_is_not_saved_to_an_empty_name_or_a_file(tmp_path: Path) ->
     for folder in (tmp_path / "file", tmp_path / "file/below"):
         with pytest.raises(ConfigError, match="is a file, or below one; need a folder"):
             make_classifier().save(folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "message"),
+    [
+        (SCORES, "MaxLogits", "no score of SCORES is called 'MaxLogits'; did you mean 'MaxLogit'.*OpenMax"),
+        (FURTHER_SCORES, "nope", "no score of FURTHER_SCORES is called 'nope'. Available: .*ViM"),
+        (METHODS, "Dummies", "no method is called 'Dummies'; did you mean 'Dummy'"),
+    ],
+)
+def test_a_name_that_no_score_or_method_has_is_refused(names: dict[str, Any], name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        names[name]
+    assert names.get(name) is None
+
+
+def test_images_without_a_pixel_are_refused() -> None:
+    digits = DataConfig(name="digits", image_size=0, num_known=5, unknown_settings=(3,), development="none", flip=False)
+    with pytest.raises(ConfigError, match=r"data\.image_size is 0.*give one in pixels"):
+        make_task(digits)
+    with pytest.raises(ConfigError, match="image_size is 0; need the height and width of the images"):
+        make_closed_set_net(NetworkConfig(), 3, image_size=0, seed=0)

@@ -23,8 +23,7 @@ from proser_core.recognition.logit_tables import FittingData, LogitTable, select
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import fitted
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, ScoreFunction
-from proser_core.recognition.scores.reconstruction import SmallestError
-from proser_core.recognition.scores.unknown_class import FinishedScore
+from proser_core.recognition.scores.own_networks import FinishedScore, SmallestError
 from proser_core.recognition.trained_classifier import OwnArchitecture
 from proser_core.store.store import Artefact
 

@@ -17,7 +17,7 @@ from proser_core.generative.gpd import right_and_wrong
 from proser_core.generative.own_network import TaskShape
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.metrics import auroc
-from proser_core.recognition.scores.reconstruction import SmallestError
+from proser_core.recognition.scores.own_networks import SmallestError
 
 
 def small_net(num_known: int = 3) -> C2aeNet:

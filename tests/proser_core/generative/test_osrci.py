@@ -16,7 +16,7 @@ from proser_core.generative.osrci import DISTANCE_WEIGHTS, FULL, OSRCI, choose_w
 from proser_core.generative.own_network import TaskShape
 from proser_core.generative.pixels import PixelBatches
 from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.scores.unknown_class import ZeroLogitGap
+from proser_core.recognition.scores.own_networks import ZeroLogitGap
 
 SMALL = {"width": 16, "epochs": 2, "least_steps": 20, "lr": 1e-3, "generated": 32, "dropout": 0.0}
 
