@@ -40,24 +40,36 @@ def run_job(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
     Raises TrainingError where the loss or the outcome is not finite, StorageError where the disk is full. A
     ProserError's message is written into the folder, if there is room for it.
     """
+    rank = current_world()[0]
+    with working_on(job, write=rank == 0):
+        recipe, task = from_json(Recipe, job.recipe), OpenSetTask.load(Path(job.task), open_stream)
+        if job.embeddings:
+            task = embedded(task, Path(job.embeddings))
+            # a step is too small for a GPU, and this process may have none
+            recipe = replace(recipe, cluster=replace(recipe.cluster, gpus_per_worker=0.0))
+        net, seconds = _train(job, recipe, task, notify)
+        if rank == 0:
+            _finish(job, recipe, net, task, seconds)
+
+
+@contextmanager
+def working_on(job: Job, *, write: bool = True) -> Iterator[None]:
+    """Do a job in this process, with its threads; one process of several clears the job's folder and may `write` there.
+
+    A ProserError's message is written into the folder, if there is room for it. Raises StorageError where the disk is
+    full.
+    """
     torch.set_num_threads(job.threads)
     keep_freed_memory()
-    folder, rank = Path(job.folder), current_world()[0]
-    if rank == 0:
+    folder = Path(job.folder)
+    if write:
         folder.mkdir(parents=True, exist_ok=True)
         clear_folder(folder)
     try:
         with disk_full_errors(folder):
-            recipe, task = from_json(Recipe, job.recipe), OpenSetTask.load(Path(job.task), open_stream)
-            if job.embeddings:
-                task = embedded(task, Path(job.embeddings))
-                # a step is too small for a GPU, and this process may have none
-                recipe = replace(recipe, cluster=replace(recipe.cluster, gpus_per_worker=0.0))
-            net, seconds = _train(job, recipe, task, notify)
-            if rank == 0:
-                _finish(job, recipe, net, task, seconds)
+            yield
     except ProserError as error:
-        if rank == 0:
+        if write:
             write_failure(folder, str(error))
         raise
 

@@ -15,18 +15,17 @@ from torch import nn
 from proser_core.config import Recipe, from_json
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.tasks import OpenSetTask, OpenStream
-from proser_core.errors import ConfigError, ProserError
+from proser_core.errors import ConfigError
 from proser_core.generative.own_network import Outputs, OwnNetwork, OwnTraining, Schedule, TaskShape, Trained
-from proser_core.jobs.spec import LOGITS, WEIGHTS, Job, write_failure
-from proser_core.jobs.worker import DurableReport, clear_folder, sealed
+from proser_core.jobs.spec import LOGITS, WEIGHTS, Job
+from proser_core.jobs.worker import DurableReport, sealed, working_on
 from proser_core.learning.fit import Metrics, Report, State
 from proser_core.learning.step import Arithmetic
 from proser_core.learning.training import training_device
 from proser_core.networks.weights import save_weights
-from proser_core.processor import keep_freed_memory
 from proser_core.recognition.logit_tables import save_logits
 from proser_core.recognition.logits import compute_logits, task_logits
-from proser_core.store.files import disk_full_errors, write_json
+from proser_core.store.files import write_json
 
 FACTS, PICTURES = "facts.json", "pictures.npz"  # files beside weights and logits
 Parts = Mapping[str, nn.Module]
@@ -44,33 +43,24 @@ def train_files(
 
     `load_parts` reads what it needs. Raises as `run_job` does, and records a ProserError's message in the folder.
     """
-    torch.set_num_threads(job.threads)
-    keep_freed_memory()
-    folder = Path(job.folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    clear_folder(folder)
-    try:
-        with disk_full_errors(folder):
-            recipe, task = from_json(Recipe, job.recipe), OpenSetTask.load(Path(job.task), open_stream)
-            device, shape = training_device(recipe), TaskShape(task.num_known, task.image_size)
-            report = DurableReport(folder, notify, write=True)
-            state, began = report.last_state(device), time.monotonic()
-            before = report.seconds
-            net, trained = train_own(
-                network,
-                schedule,
-                task,
-                recipe,
-                bf16=job.bf16,
-                parts=load_parts(shape, device),
-                report=report,
-                resume=state,
-            )
-            # what comes before the first epoch and after the last one is part of the method
-            _finish(job, network, net, trained, task, before + time.monotonic() - began)
-    except ProserError as error:
-        write_failure(folder, str(error))
-        raise
+    with working_on(job):
+        folder, recipe = Path(job.folder), from_json(Recipe, job.recipe)
+        task, device = OpenSetTask.load(Path(job.task), open_stream), training_device(recipe)
+        report = DurableReport(folder, notify, write=True)
+        state, began = report.last_state(device), time.monotonic()
+        before = report.seconds
+        parts = load_parts(TaskShape(task.num_known, task.image_size), device)
+        net, trained = train_own(
+            network, schedule, task, recipe, bf16=job.bf16, parts=parts, report=report, resume=state
+        )
+        seconds = before + time.monotonic() - began  # what is before and after the epochs is part of the method
+        with sealed(job, seconds, device, (WEIGHTS, FACTS, LOGITS, PICTURES)):
+            if network.scores_images:
+                save_logits(task_logits(net, task, device, with_training=True), folder / LOGITS)
+            if trained.pictures:
+                np.savez_compressed(folder / PICTURES, allow_pickle=False, **trained.pictures)
+            write_json(folder / FACTS, trained.facts)
+            save_weights(net, folder / WEIGHTS)
 
 
 def train_own(
@@ -116,16 +106,3 @@ def _outputs(task: OpenSetTask, device: torch.device) -> Outputs:
         return logits.known, logits.dummies
 
     return outputs
-
-
-def _finish(
-    job: Job, network: OwnNetwork[Any], net: nn.Module, trained: Trained, task: OpenSetTask, seconds: float
-) -> None:
-    folder, device = Path(job.folder), training_device(from_json(Recipe, job.recipe))
-    with sealed(job, seconds, device, (WEIGHTS, FACTS, LOGITS, PICTURES)):
-        if network.scores_images:
-            save_logits(task_logits(net, task, device, with_training=True), folder / LOGITS)
-        if trained.pictures:
-            np.savez_compressed(folder / PICTURES, allow_pickle=False, **trained.pictures)
-        write_json(folder / FACTS, trained.facts)
-        save_weights(net, folder / WEIGHTS)
