@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
-from proser_core.data.image_sets import ImageSet
+from proser_core.data.image_sets import ImageSet, chunks
 from proser_core.rng import keyed_generator
 
 FLIPS = "horizontal flips"
@@ -111,11 +111,9 @@ def _independent(train: ImageSet, seed: int) -> np.ndarray:
 
 def _patterns(train: ImageSet, rows: np.ndarray) -> np.ndarray:
     """float32[n, SIZE, SIZE] in grey."""
-    chosen = train.images[rows]
-    chunks = [chosen] if isinstance(chosen, np.ndarray) else chosen.batches(np.arange(len(chosen)), 256)
     small = [
         np.asarray(Image.fromarray(image).convert("L").resize((SIZE, SIZE), Image.Resampling.BOX), np.float32)
-        for chunk in chunks
+        for chunk in chunks(train.images[rows])
         for image in chunk
     ]
     return np.stack(small)

@@ -38,8 +38,12 @@ class StepInputs(NamedTuple):
 
     def at(self, step: int) -> "StepInputs":
         """One step of an epoch's inputs, as views."""
-        mix = None if self.mix is None else MixDraw(*(values[step] for values in self.mix))
-        return StepInputs(BatchDraw(*(values[step] for values in self.batch)), mix, self.lr[step])
+        return self.each(lambda values: values[step])
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "StepInputs":
+        """The same with every tensor changed."""
+        mix = None if self.mix is None else MixDraw(*map(change, self.mix))
+        return StepInputs(BatchDraw(*map(change, self.batch)), mix, change(self.lr))
 
     def tensors(self) -> list[Tensor]:
         """All tensors, in a fixed order."""
@@ -82,7 +86,7 @@ class TrainingStep:
 
 
 class GraphedStep:
-    """A `TrainingStep` captured as a CUDA graph: one launch a step instead of hundreds.
+    """A `TrainingStep` captured as a CUDA graph: one launch per step instead of hundreds.
 
     The first steps run eagerly on a side stream, as capturing asks for; they are steps of the training like all others.
     """
@@ -113,8 +117,7 @@ class GraphedStep:
 
     def _capture(self, inputs: StepInputs) -> None:
         """Record the step; capturing runs nothing."""
-        mix = None if inputs.mix is None else MixDraw(*(values.clone() for values in inputs.mix))
-        self._static = StepInputs(BatchDraw(*(values.clone() for values in inputs.batch)), mix, inputs.lr.clone())
+        self._static = inputs.each(torch.clone)
         with torch.cuda.graph(self._graph, stream=self._stream):  # whose workspaces go with the graph
             self._step(self._static)
 

@@ -17,10 +17,9 @@ SHARES, COSTS = (0.01, 0.1, 0.5), (1.0, 10.0)
 
 @dataclass(frozen=True)
 class KnownRates:
-    """Thresholds float[n], rising, with the shares of known images at or below each, float[n], and of unknown images
-    above it, float[n]. The first threshold calls everything unknown, the last one keeps every known image."""
+    """Shares of known images at or below each threshold, float[n], and of unknown images above it, float[n]; thresholds
+    rise. The first one calls everything unknown, the last one keeps every known image."""
 
-    thresholds: np.ndarray
     kept: np.ndarray
     found: np.ndarray
     num_known: int
@@ -37,7 +36,7 @@ class KnownRates:
         thresholds = np.concatenate([[-np.inf], np.unique(known)])
         kept = np.searchsorted(known, thresholds, side="right") / len(known)
         found = 1 - np.searchsorted(unknown, thresholds, side="right") / len(unknown)
-        return cls(thresholds, kept, found, len(known), len(unknown), of_proxy)
+        return cls(kept, found, len(known), len(unknown), of_proxy)
 
     def found_at(self, rate: float) -> float:
         """Share of unknown images that are found where at least `rate` of the known ones are kept."""

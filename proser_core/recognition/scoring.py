@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import softmax
 
 from proser_core.errors import DataError
 from proser_core.recognition.calibration import Calibration
@@ -93,5 +94,4 @@ def unknown_probabilities(logits: LogitTable, scores: np.ndarray, bias: float) -
     best, margin = known.max(axis=1), scores.astype(np.float64) + bias  # a tie has exactly 0
     margin = np.where(margin > 0, np.maximum(margin, SMALLEST_MARGIN * np.maximum(np.abs(best), 1.0)), margin)
     augmented = np.concatenate([known, (best + margin)[:, None]], axis=1)
-    powers = np.exp(augmented - augmented.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    return softmax(augmented, axis=1)

@@ -79,7 +79,6 @@ class TrainedClassifier:
                 f"the score {self.score_function.name} needs a network with dummy classifiers, and this one has none; "
                 "give another score, or a PlaceholderNet"
             )
-
         if self.reads_embeddings:
             check_embeds(self.net)
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from proser_core.config import DataConfig, Flips
-from proser_core.data.augmentation.balanced import balanced_order
 from proser_core.data.augmentation.crops import StreamedCrops, crops_of
 from proser_core.data.augmentation.resized_crops import draw_boxes, resized_crops
 from proser_core.data.normalisation import Normalisation, Normaliser, are_pixels
@@ -170,6 +169,22 @@ class TrainingBatches:
             pixels = rand_augment(pixels, draw.operations.numpy(), self._magnitude)
         global_targets = self._targets[draw.rows]
         return BatchSlice(self._normalise(pixels), global_targets[self._mine], global_targets)
+
+
+def balanced_order(targets: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """int64[N]: rows of N = len(targets) images, in random order: equally many of each class, however many there are.
+
+    Counts of classes differ by at most one, and so do those of the images of one class.
+    """
+    classes = generator.permutation(np.unique(targets))
+    shares = np.full(len(classes), len(targets) // len(classes))
+    shares[: len(targets) % len(classes)] += 1
+    drawn = []
+    for target, share in zip(classes, shares, strict=True):
+        rows = np.flatnonzero(targets == target)
+        drawn += [generator.permutation(rows) for _ in range(share // len(rows))]
+        drawn.append(generator.permutation(rows)[: share % len(rows)])
+    return generator.permutation(np.concatenate(drawn))
 
 
 def half_slices(batch_size: int, rank: int, world_size: int) -> np.ndarray:

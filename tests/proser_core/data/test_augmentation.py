@@ -13,8 +13,7 @@ from small_tasks import CPU, random_images
 from torchvision.transforms.v2 import functional as F
 
 from proser_core.config import DataConfig, Recipe, decisive_fields
-from proser_core.data.augmentation.balanced import balanced_order
-from proser_core.data.augmentation.batches import MAGNITUDE, TrainingBatches
+from proser_core.data.augmentation.batches import MAGNITUDE, TrainingBatches, balanced_order
 from proser_core.data.augmentation.rand_augment import draw_operations, rand_augment
 from proser_core.data.augmentation.resized_crops import AREA, RATIO, draw_boxes, resized_crops
 from proser_core.data.stored import StoredImages

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proser_core.data.splits.random_split import shared_with_training
+from proser_core.data.group_notes import shared_with_training
 
 
 def by_every_split(groups: np.ndarray, labels: np.ndarray, trained: np.ndarray) -> np.ndarray:
