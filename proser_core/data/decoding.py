@@ -34,9 +34,7 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
 """Pixels, by Pillow's mode, of which no file says which values are black and white; see `open_image`."""
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
-warnings.filterwarnings(
-    "ignore", module=r"PIL\."
-)  # of damaged EXIF and tags; what can be read of such an image is taken
+warnings.filterwarnings("ignore", module=r"PIL\.")  # of damaged EXIF and tags: what can be read of an image is taken
 
 
 def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
@@ -91,8 +89,7 @@ def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
     """uint8[size, size, 3] of an image file's content.
 
     Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels, or of more than MAX_SCANS or
-    MAX_COMMENTS;
-    ImageTooLargeError for one of more than MAX_PIXELS.
+    MAX_COMMENTS; ImageTooLargeError for one of more than MAX_PIXELS.
     """
     with open_image(encoded, name) as image:
         return to_rgb_square(image, size)

@@ -30,7 +30,7 @@ NORMALISATION: Normalisation = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 @dataclass(frozen=True)
 class StepCost:
-    """Seconds of a step of one worker; images scored a second; bytes of weights, of its own memory at most, of the
+    """Seconds of a step of one worker; images scored per second; bytes of weights, of its own memory at most, of the
     device's memory that training took, and of the device (0 on a CPU)."""
 
     step_seconds: float

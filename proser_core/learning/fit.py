@@ -113,7 +113,7 @@ def lr_factor(config: OptimizerConfig, step: int, total_steps: int) -> float:
 
 
 def _means(names: list[str], sums: Tensor, epoch: int) -> Metrics:
-    """One host read an epoch: all-reduced sums over all-reduced counts."""
+    """One host read per epoch: all-reduced sums over all-reduced counts."""
     table = sums.clone()
     if current_world()[1] > 1:
         dist.all_reduce(table)

@@ -12,7 +12,7 @@ from proser_core.rng import keyed_generator
 class MixDraw(NamedTuple):
     """One step's randomness for the H mixed images of the global batch, the same on every rank.
 
-    `partners` int64[H] is a permutation of them; `mix_lambda` float32[] is one ratio a batch.
+    `partners` int64[H] is a permutation of them; `mix_lambda` float32[] is one ratio per batch.
     """
 
     partners: Tensor

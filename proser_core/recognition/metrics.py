@@ -196,7 +196,7 @@ def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: i
 def macro_f1_of_calls(calls: np.ndarray, targets: np.ndarray) -> float:
     """Unweighted mean F1 of the classes, each against the rest, where an image is called several of them or none.
 
-    calls bool[N, K+1], targets int64[N] in 0..K. With one call an image it is `open_set_macro_f1`.
+    calls bool[N, K+1], targets int64[N] in 0..K. With one call per image it is `open_set_macro_f1`.
     """
     true = targets[:, None] == np.arange(calls.shape[1])
     return float(_mean_f1((calls & true).sum(axis=0), calls.sum(axis=0) + true.sum(axis=0)))

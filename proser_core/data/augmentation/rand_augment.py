@@ -1,4 +1,4 @@
-"""RandAugment (Cubuk et al. 2020) with one operation an image, on whole batches.
+"""RandAugment (Cubuk et al. 2020) with one operation per image, on whole batches.
 
 The fourteen operations, and the strength of each on a scale of 31 steps, are those of
 `torchvision.transforms.v2.RandAugment`; images that got the same operation go through it together.

@@ -1,1 +1,1 @@
-"""Readers of data sets and image files, one file a layout."""
+"""Readers of data sets and image files, one file per layout."""

@@ -1,5 +1,5 @@
 """Class splits that were published, by family. A result of one family does not stand beside one of another: the lists
-differ in difficulty by points of AUC.
+differ in difficulty by points of AUROC.
 
 Labels are those of torchvision and of the Hugging Face Hub. The order of a list is the order of the network's classes.
 """
@@ -18,7 +18,7 @@ PLUS = {10: "CIFAR+10", 50: "CIFAR+50"}
 
 @dataclass(frozen=True)
 class Against:
-    """Known classes of one data set and unknown ones of another, one list each a trial; the first so many classes of
+    """Known classes of one data set and unknown ones of another, one list each per trial; the first so many classes of
     an unknown list are a setting.
     """
 
@@ -35,7 +35,7 @@ class Against:
 
 @dataclass(frozen=True)
 class Family:
-    """Known classes by data set, one list a trial; all other classes of the data set are unknown.
+    """Known classes by data set, one list per trial; all other classes of the data set are unknown.
 
     `against` has the lists for unknown classes of another data set, by both names. `defects`, which the reports
     state, are by data set, or by both names.

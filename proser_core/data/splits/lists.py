@@ -1,4 +1,4 @@
-"""The lists of the families in `split_families`: class ids, one list a trial, in the order of the network's classes."""
+"""The lists of `families.py`: class ids, one list per trial, in the order of the network's classes."""
 
 Splits = tuple[tuple[int, ...], ...]
 
