@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.generative.convolutions import Decoder32, Encoder32
-from proser_core.generative.loop import descent, run_epochs
+from proser_core.generative.loop import descend
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
 from proser_core.generative.pixels import Pixels, picture, shown
 from proser_core.generative.subsets import SubsetSchedule, at_most
@@ -74,8 +74,7 @@ def train_autoencoder(net: AutoEncoder, training: OwnTraining[AutoEncoderSchedul
         return {"loss/total": net(batch.images).errors().mean()}
 
     batches = training.batches("autoencoder", images)
-    steps = descent(loss_of, batches, optimizer, rates, training.arithmetic)
-    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
+    descend(net, optimizer, loss_of, batches, rates, training)
     return Trained(pictures=_pictures(net.eval(), training))
 
 

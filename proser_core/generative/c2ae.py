@@ -17,7 +17,7 @@ from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.generative.c2ae_network import HALVED, C2aeNet, CodeClassifier, decoder_losses
 from proser_core.generative.gpd import best_threshold, right_and_wrong
-from proser_core.generative.loop import accuracy, descent, run_epochs
+from proser_core.generative.loop import accuracy, descend
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
 from proser_core.generative.pixels import generated_side, picture, shown
 from proser_core.generative.subsets import SubsetSchedule, at_most
@@ -60,8 +60,7 @@ def train_classifier(net: CodeClassifier, training: OwnTraining[C2aeSchedule]) -
 
     optimizer = torch.optim.Adam(net.parameters(), lr=schedule.lr)
     batches = training.batches("c2ae classifier", at_most(training.task.train, schedule.per_class))
-    steps = descent(loss_of, batches, optimizer, _constant_rate(schedule), training.arithmetic)
-    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
+    descend(net, optimizer, loss_of, batches, _constant_rate(schedule), training)
     return Trained()
 
 
@@ -79,8 +78,7 @@ def train_c2ae(net: C2aeNet, training: OwnTraining[DecoderSchedule]) -> Trained:
     images = at_most(task.train, schedule.per_class)
     unaugmented = replace(training, data=replace(training.data, augmentation="none"))
     batches = unaugmented.batches("c2ae", images)
-    steps = descent(loss_of, batches, optimizer, _constant_rate(schedule), training.arithmetic)
-    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
+    descend(net, optimizer, loss_of, batches, _constant_rate(schedule), training)
     _, errors = training.outputs(net, images.images)
     return Trained(_facts(errors, np.asarray(images.targets)), _pictures(net, training))
 

@@ -16,7 +16,7 @@ from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.data.image_sets import chunks
 from proser_core.data.normalisation import evaluation_batches
-from proser_core.generative.loop import accuracy, descent, run_epochs
+from proser_core.generative.loop import accuracy, descend
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
 from proser_core.generative.vgg import ReconstructingVgg, VggSchedule
 from proser_core.learning.optimizers import make_optimizer
@@ -47,8 +47,7 @@ def train(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> Trained
             "train/accuracy": accuracy(logits, batch.targets),
         }
 
-    steps = descent(loss_of, batches, optimizer, config, training.arithmetic)
-    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
+    descend(net, optimizer, loss_of, batches, config, training)
     error, picture = _reconstructions(net.eval(), training)
     return Trained({"reconstruction_error": error}, {"training images above their reconstructions": picture})
 

@@ -21,7 +21,7 @@ from proser_core.generative.autoencoder import AUTOENCODER, AutoEncoder
 from proser_core.generative.autoencoder import FULL as FULL_AUTOENCODER
 from proser_core.generative.autoencoder import QUICK as QUICK_AUTOENCODER
 from proser_core.generative.convolutions import nine_blocks
-from proser_core.generative.loop import accuracy, descent, run_epochs
+from proser_core.generative.loop import accuracy, descend
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import scaled
 from proser_core.generative.subsets import SubsetSchedule, at_most
@@ -144,8 +144,7 @@ def train_gfrosr(net: GfrosrNet, training: OwnTraining[GfrosrSchedule]) -> Train
         quarters = draw_quarters(training.seed, epoch, step, len(batch.targets))
         return losses(net, batch, torch.from_numpy(quarters).to(training.device), schedule.rotation_weight)
 
-    steps = descent(loss_of, batches, optimizer, rates, training.arithmetic)
-    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
+    descend(net, optimizer, loss_of, batches, rates, training)
     return Trained(facts={} if net.turns is None else {"turn_accuracy": turn_accuracy(net, training.task)})
 
 

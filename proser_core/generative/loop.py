@@ -1,7 +1,7 @@
 """The loop over epochs of every network of a method's own: keyed seeds, reports, resumption, a check of each epoch.
 
-`fit` drives one objective by one optimizer; a GAN has several of both, so that its steps are its own here. `descent`
-makes the steps of a network with one loss and one optimizer.
+`fit` drives one objective by one optimizer; a GAN has several of both, so that its steps are its own here. `descend`
+trains a network with one loss and one optimizer.
 """
 
 import math
@@ -16,7 +16,6 @@ from proser_core.data.augmentation.batches import BatchSlice, TrainingBatches
 from proser_core.errors import TrainingError
 from proser_core.generative.own_network import OwnTraining
 from proser_core.learning.fit import Metrics, learning_rates
-from proser_core.learning.step import Arithmetic
 from proser_core.rng import keyed_seed
 
 BETAS = (0.5, 0.999)
@@ -68,27 +67,28 @@ def take_step(loss: Tensor, *optimizers: torch.optim.Optimizer) -> None:
         optimizer.step()
 
 
-def descent(
+def descend(
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
     loss_of: LossOf,
     batches: TrainingBatches,
-    optimizer: torch.optim.Optimizer,
     rates: OptimizerConfig,
-    arithmetic: Arithmetic,
-) -> Steps:
-    """Steps for `run_epochs` in which one optimizer follows one loss; of `rates` count the peak of the learning rate,
-    its schedule and the epochs."""
+    training: OwnTraining,
+) -> None:
+    """`run_epochs` of a network with one optimizer that follows one loss; of `rates` count the peak of the learning
+    rate, its schedule and the epochs."""
 
     def steps(epoch: int) -> Iterator[Mapping[str, Tensor]]:
         now = learning_rates(rates, epoch, batches.steps_per_epoch).tolist()
         for step, batch in enumerate(batches.epoch(epoch)):
-            with arithmetic.autocast():
+            with training.arithmetic.autocast():
                 losses = loss_of(batch, epoch, step)
             for group in optimizer.param_groups:
                 group["lr"] = now[step]
             take_step(losses["loss/total"], optimizer)
             yield losses
 
-    return steps
+    run_epochs({"net": net, "optimizer": optimizer}, training, steps)
 
 
 def accuracy(logits: Tensor, targets: Tensor) -> Tensor:
