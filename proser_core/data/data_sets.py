@@ -114,7 +114,7 @@ class DataSet:
         name, it = ("your own images were", "them") if self.name == "folder" else (f"{self.name} was", "it")
         origin = f"Download it from {self.source.origin}. " if self.source.origin else ""
         return (
-            f"{name} not found: {_state(self.data_dir, it)}; need {self.source.needs} in it. {origin}"
+            f"{name} not found: {state_of(self.data_dir, it)}; need {self.source.needs} in it. {origin}"
             f"Give the directory (--data-dir, or data_dir in JOB.json){fetch}"
         )
 
@@ -181,7 +181,8 @@ class DataSet:
         return images
 
 
-def _state(data_dir: Path | None, it: str) -> str:
+def state_of(data_dir: Path | None, it: str) -> str:
+    """Why a data directory does not hold `it`, a data set, for people."""
     if data_dir is None:
         return "no data directory was given"
     if not data_dir.is_dir():

@@ -38,8 +38,8 @@ class Backbone(nn.Module):
         super().__init__()
         self.stages = nn.Sequential(OrderedDict(stages))
         self.embedding_size = embedding_size
-        self._parts = _cut(self.stages, splits[split])  # a tuple: its modules are registered in `stages` alone
         place = splits[split]
+        self._parts = _cut(self.stages, place)  # a tuple: its modules are registered in `stages` alone
         is_embedding = place == list(self.stages._modules)[-1]
         self.split_point = f"{split}: " + (
             "of images" if place == IMAGE else "of embeddings" if is_embedding else f"after {place}"

@@ -83,32 +83,27 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
 
 
 def _write(classifier: TrainedClassifier, folder: Path) -> None:
+    """Into an empty folder."""
     net, score, proxy = classifier.net, classifier.score_function, classifier.proxy
     values = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
     values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     save_weights(net, folder / WEIGHTS)
-    files = [WEIGHTS]
     if arrays:
         np.savez_compressed(folder / SCORE, allow_pickle=False, **arrays)
-        files.append(SCORE)
     if classifier.validation_scores is not None:
         classifier.validation_scores.save(folder / VALIDATION)
-        files.append(VALIDATION)
     if proxy is not None:
         proxy.validation_scores.save(folder / PROXY)
-        files.append(PROXY)
     if classifier.fitting is not None:
         classifier.fitting.save(folder / FITTING)
-        files.append(FITTING)
     backbone = net.backbone if isinstance(net, ClosedSetNet | PlaceholderNet) else None
     if backbone is not None and backbone.standardised_by is not None:
         mean, std = (each.cpu().numpy() for each in backbone.standardised_by)
         np.savez(folder / STANDARDISATION, allow_pickle=False, mean=mean, std=std)
-        files.append(STANDARDISATION)
     card = {
         "format": _format(classifier),
-        "sha256": {name: sha256_of(folder / name) for name in files},
+        "sha256": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
         "network": to_json(replace(classifier.network, weights_file="")),  # its weights are in the folder
         "split_point": "" if backbone is None else backbone.split_point,
         "own": None if classifier.own is None else vars(classifier.own),

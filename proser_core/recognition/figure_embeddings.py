@@ -1,4 +1,4 @@
-"""Embeddings of mixtures, and the heads on embeddings that no image need have: for figures.
+"""For figures: embeddings of mixtures, and logits of embeddings that no image need have.
 
 Computed in fp32, in evaluation mode, where the network lies.
 """

@@ -15,7 +15,7 @@ from proser_core.errors import DataError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.calibration import Calibration, calibrate
 from proser_core.recognition.embedding_table import compute_embedding_table
-from proser_core.recognition.embeddings import head_logits, mixed_embeddings
+from proser_core.recognition.figure_embeddings import head_logits, mixed_embeddings
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, ScoreFunction, own_score
 from proser_core.recognition.scoring import score

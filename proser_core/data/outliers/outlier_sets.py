@@ -11,7 +11,7 @@ import numpy as np
 
 from proser_core.config import DataConfig
 from proser_core.data.catalogue import SOURCES
-from proser_core.data.data_sets import DataRoot, path_of
+from proser_core.data.data_sets import DataRoot, path_of, state_of
 from proser_core.data.outliers import grey, odin
 from proser_core.data.outliers.places import OutlierSource, Place
 from proser_core.data.readers.fingerprints import Fingerprints
@@ -45,11 +45,11 @@ class OutlierSet:
         """Why it cannot be read, and what to do; empty where it is there."""
         if self.place is not None:
             return ""
-        where = "no data directory was given" if self.data_dir is None else f"{self.data_dir} does not hold it"
         origin = f" Download it from {self.source.origin}." if self.source.origin else ""
+        state = state_of(self.data_dir, "it")
         return (
-            f"the outlier set {self.source.name} was not found: {where}; need {self.source.needs} in it.{origin} Give "
-            "its directory (--data-dir, or data_dir in JOB.json); no option downloads outlier sets"
+            f"the outlier set {self.source.name} was not found: {state}; need {self.source.needs} "
+            f"in it.{origin} Give its directory (--data-dir, or data_dir in JOB.json); no option downloads outlier sets"
         )
 
     @property

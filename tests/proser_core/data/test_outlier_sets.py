@@ -121,7 +121,7 @@ def test_digits_over_noise_keep_their_ink_and_have_the_noise_elsewhere(small_mni
 def test_a_missing_outlier_set_says_what_is_needed_where(tmp_path, name, directory):
     data_dir = tmp_path if directory else None
     assert open_outlier_set(name, data_dir).place is None
-    state = "no data directory was given" if data_dir is None else f"{data_dir} does not hold it"
+    state = "no data directory was given" if data_dir is None else f"the data directory {data_dir} is empty"
     with pytest.raises(DataError) as caught:
         open_outlier_set(name, data_dir).load(size=8, count=4)
     message = str(caught.value)

@@ -11,7 +11,7 @@ from proser_core.data.tasks import Labelled
 from proser_core.learning.mixup import draw_mix
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.recognition.embedding_table import compute_embedding_table
-from proser_core.recognition.embeddings import MIXED_AT_ONCE, head_logits, mixed_embeddings
+from proser_core.recognition.figure_embeddings import MIXED_AT_ONCE, head_logits, mixed_embeddings
 from proser_core.recognition.logits import compute_logits
 
 PLANE = NetworkConfig(backbone="classifier32_2d")
