@@ -13,6 +13,7 @@ from proser_core.data.readers.layout import Embedded, Layout
 from proser_core.data.readers.parquet import ParquetLayout
 from proser_core.data.readers.tiny_imagenet import TinyImageNetLayout
 from proser_core.data.readers.torchvision_roots import TorchvisionLayout
+from proser_core.naming import Named
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class Source:
         return ", or ".join(layout.needs for layout in self.layouts)
 
 
-SOURCES = {
-    source.name: source
-    for source in (
+SOURCES: dict[str, Source] = Named(
+    "data set",
+    (
         Source("digits", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST}, (Embedded(digits.read),)),
         Source(
             "mnist",
@@ -77,5 +78,5 @@ SOURCES = {
             "cs231n.stanford.edu/tiny-imagenet-200.zip, 248 MB, non-commercial research only",
         ),
         Source("folder", 0, {}, (FolderLayout(),)),
-    )
-}
+    ),
+)

@@ -16,7 +16,6 @@ from proser_core.data.readers.listed_folder import ListedFolder, Listing
 from proser_core.data.readers.parquet import ParquetLayout
 from proser_core.data.readers.torchvision_roots import DOWNLOAD, TorchvisionLayout
 from proser_core.errors import ConfigError, DataError
-from proser_core.naming import look_up
 
 DOWNLOADED = Path("data")  # where torchvision puts data sets if no data directory is given
 Streamed = ParquetLayout | FolderLayout
@@ -42,7 +41,7 @@ def open_data_set(
 
     Nothing is read yet, and `missing` says whether anything is there. Raises ConfigError for an unknown name.
     """
-    source = look_up("data set", name, SOURCES)
+    source = SOURCES[name]
     root, own = path_of(data_dir), FolderLayout(grouping, listed_once(data_dir))
     layouts = [own if isinstance(each, FolderLayout) else each for each in source.layouts]
     found = next((each for each in layouts if not each.needs or (root and each.is_present(root))), None)

@@ -17,26 +17,29 @@ from proser_core.generative.g_openmax_interpolation import G_OPENMAX_INTERPOLATI
 from proser_core.generative.one_vs_rest import ONE_VS_REST
 from proser_core.generative.osrci import OSRCI
 from proser_core.generative.own_network import OwnNetwork, Schedule, TaskShape
+from proser_core.naming import Named
 from proser_core.serialization import from_json
 
-_ALL: tuple[OwnNetwork[Any], ...] = (
-    ONE_VS_REST,
-    CONDITIONAL_GAN,
-    G_OPENMAX,
-    AUTOENCODING_GAN,
-    G_OPENMAX_INTERPOLATION,
-    OSRCI,
-    c2ae.CLASSIFIER,
-    c2ae.C2AE,
-    LADDERNET,
-    DHRNET,
-    AUTOENCODER,
-    gfrosr.GFROSR,
-    gfrosr.SIX_CHANNELS,
-    gfrosr.ROTATION,
-    gfrosr.THREE_CHANNELS,
+OWN_NETWORKS: dict[str, OwnNetwork[Any]] = Named(
+    "network",
+    (
+        ONE_VS_REST,
+        CONDITIONAL_GAN,
+        G_OPENMAX,
+        AUTOENCODING_GAN,
+        G_OPENMAX_INTERPOLATION,
+        OSRCI,
+        c2ae.CLASSIFIER,
+        c2ae.C2AE,
+        LADDERNET,
+        DHRNET,
+        AUTOENCODER,
+        gfrosr.GFROSR,
+        gfrosr.SIX_CHANNELS,
+        gfrosr.ROTATION,
+        gfrosr.THREE_CHANNELS,
+    ),
 )
-OWN_NETWORKS = {network.name: network for network in _ALL}
 """A network comes after those that it needs. One that is added here can be trained, saved, loaded and served."""
 
 

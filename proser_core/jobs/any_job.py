@@ -14,7 +14,6 @@ from proser_core.jobs.own_networks.worker import train_files
 from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
 from proser_core.learning.fit import Metrics
-from proser_core.naming import look_up
 
 
 def run_any(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream = lambda stored: stored) -> None:
@@ -22,7 +21,7 @@ def run_any(job: Job, notify: Callable[[Metrics], None], open_stream: OpenStream
     if not isinstance(job, OwnJob):
         run_job(job, notify, open_stream)
         return
-    network = look_up("network", job.network, OWN_NETWORKS)
+    network = OWN_NETWORKS[job.network]
     parts = {OWN_NETWORKS[name]: Path(path) for name, path in job.parts.items()}
 
     def load_parts(shape: TaskShape, device: torch.device) -> dict[str, nn.Module]:

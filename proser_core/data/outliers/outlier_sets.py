@@ -16,10 +16,10 @@ from proser_core.data.outliers import grey, odin
 from proser_core.data.outliers.places import OutlierSource, Place
 from proser_core.data.readers.fingerprints import Fingerprints
 from proser_core.errors import ConfigError, DataError
-from proser_core.naming import look_up
+from proser_core.naming import Named
 from proser_core.rng import keyed_generator
 
-OUTLIERS = {each.name: each for each in (*grey.SETS, *odin.SETS)}
+OUTLIERS: dict[str, OutlierSource] = Named("outlier set", (*grey.SETS, *odin.SETS))
 
 
 def open_outlier_set(name: str, data_dir: DataRoot) -> "OutlierSet":
@@ -27,8 +27,7 @@ def open_outlier_set(name: str, data_dir: DataRoot) -> "OutlierSet":
 
     Raises ConfigError for an unknown name.
     """
-    source = look_up("outlier set", name, OUTLIERS)
-    root = path_of(data_dir)
+    source, root = OUTLIERS[name], path_of(data_dir)
     return OutlierSet(source, root, source.find(root))
 
 
@@ -89,7 +88,7 @@ def outlier_notes(names: Sequence[str], data_dir: DataRoot) -> dict[str, str]:
 def check_outliers(config: DataConfig) -> None:
     """Raises ConfigError for an unknown set, and for one whose classes are known."""
     for name in config.outliers:
-        if look_up("outlier set", name, OUTLIERS).classes_of == config.name:
+        if OUTLIERS[name].classes_of == config.name:
             raise ConfigError(
                 f"data.outliers has {name}, whose classes are those of {config.name}, and these are known; omit it"
             )

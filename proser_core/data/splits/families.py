@@ -10,7 +10,7 @@ from proser_core.config import DataConfig
 from proser_core.data.splits import lists as split_lists
 from proser_core.data.splits.lists import Splits
 from proser_core.errors import ConfigError, DataError
-from proser_core.naming import look_up
+from proser_core.naming import Named
 
 CIFAR_PAIR = ("cifar10", "cifar100")
 PLUS = {10: "CIFAR+10", 50: "CIFAR+50"}
@@ -69,9 +69,9 @@ class Family:
         return {" and ".join(names): defect for defect, names in of.items()}
 
 
-FAMILIES = {
-    family.name: family
-    for family in (
+FAMILIES: dict[str, Family] = Named(
+    "split family",
+    (
         Family(
             "neal",
             "Neal et al. 2018, counterfactual-open-set; also in CAC, CVAECap and DIAS",
@@ -149,8 +149,8 @@ FAMILIES = {
             {},
             {"tiny-imagenet": "the authors' own checkpoints were trained on other lists"},
         ),
-    )
-}
+    ),
+)
 
 
 def published_lists(
@@ -162,7 +162,7 @@ def published_lists(
     Raises ConfigError for a family, a data set or a trial that does not exist, DataError where a list of any trial has
     a class twice, or one that is none of the data set's `num_classes` (of the other's `num_foreign`).
     """
-    family = look_up("split family", config.split_family, FAMILIES)
+    family = FAMILIES[config.split_family]
     lists = family.lists(config.name, config.unknown)
     if lists is None:
         asked = f"{config.name} against {config.unknown}" if config.unknown else config.name

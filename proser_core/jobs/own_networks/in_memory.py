@@ -17,7 +17,6 @@ from proser_core.jobs.own_networks.worker import train_own
 from proser_core.jobs.progress import EpochProgress
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import training_device
-from proser_core.naming import look_up
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import task_logits
@@ -35,7 +34,7 @@ def train_own_method(
             f"calibration.mirror is on, and images are not mirrored for {method.name}, which has a network of its own; "
             "turn it off"
         )
-    network = look_up("network", method.network, OWN_NETWORKS)
+    network = OWN_NETWORKS[method.network]
     check_servable(network, recipe)
     net = _trained(network, task, recipe, schedule, progress)
     logits = task_logits(net, task, training_device(recipe), with_training=True)

@@ -37,9 +37,9 @@ FURTHER_SCORES: dict[str, type[ScoreFunction]] = Named(
 """Scores of any network that are no rows of the paper's tables. With those of `SCORES` they are what one is chosen
 among; they are saved, loaded and served alike."""
 
-OF_OWN_NETWORKS: dict[str, type[ScoreFunction]] = {
-    score.name: score for score in (Crosr, FinishedScore, SmallestError, ZeroLogitGap)
-}
+OF_OWN_NETWORKS: dict[str, type[ScoreFunction]] = Named(
+    "score of OF_OWN_NETWORKS", (Crosr, FinishedScore, SmallestError, ZeroLogitGap)
+)
 """Scores that are made for one network of a method's own, and say nothing of others; they are saved, loaded and served
 as those of `SCORES`."""
 
