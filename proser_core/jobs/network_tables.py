@@ -41,7 +41,7 @@ def trained_network(
     is_frozen = recipe.network.is_frozen("pretrain" if finetune is None else "finetune")
     network = recipe.network if is_frozen else replace(recipe.network, weights_file="")
     closed_set = make_closed_set_net(network, num_known, recipe.data.image_size, recipe.seed)
-    net = closed_set if finetune is None else _as_trained(closed_set, finetune, recipe.seed)
+    net = _as_trained(closed_set, finetune, recipe.seed)
     (load_heads if is_frozen else load_weights)(net, weights)
     return net
 
@@ -52,14 +52,19 @@ def _trained_heads(
     """Heads of a frozen backbone, for a task of its embeddings."""
     assert isinstance(task.train.images, np.ndarray)
     closed_set = make_heads(task.train.images, task.num_known, recipe.seed)
-    net = closed_set if finetune is None else _as_trained(closed_set, finetune, recipe.seed)
+    net = _as_trained(closed_set, finetune, recipe.seed)
     load_weights(net, weights)
     return net
 
 
-def _as_trained(closed_set: ClosedSetNet, finetune: FinetuneConfig, seed: int) -> ClosedSetNet | PlaceholderNet:
-    """What a fine-tune makes of the closed-set network: with dummies, unless it is the control's."""
-    return add_placeholders(closed_set, finetune.num_dummies, seed) if finetune.objective == "proser" else closed_set
+def _as_trained(closed_set: ClosedSetNet, finetune: FinetuneConfig | None, seed: int) -> ClosedSetNet | PlaceholderNet:
+    """The network that was trained: with dummies, unless it is the pretrained one or the control."""
+    num_dummies = _num_dummies(finetune)
+    return add_placeholders(closed_set, num_dummies, seed) if num_dummies else closed_set
+
+
+def _num_dummies(finetune: FinetuneConfig | None) -> int:
+    return finetune.num_dummies if finetune is not None and finetune.objective == "proser" else 0
 
 
 def evaluation_tables(
@@ -86,7 +91,7 @@ def table_inputs(
         "task": task.digest,
         "weights": sha256_of(folder / WEIGHTS),
         "network": decisive_network(recipe.network),
-        "dummies": finetune.num_dummies if finetune is not None and finetune.objective == "proser" else 0,
+        "dummies": _num_dummies(finetune),
         "mirror": recipe.calibration.mirror,
         "seed": recipe.seed,
         "further": further.digest if further else "",

@@ -1,1 +1,1 @@
-"""Mixup, losses, the objectives that DDP wraps, and the training loop."""
+"""Mixup, losses, the objectives that DDP wraps, optimizers, and the training loop; also the tails of OpenMax."""

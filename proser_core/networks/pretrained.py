@@ -49,7 +49,7 @@ def with_features(recipe: Recipe, num_images: int) -> Recipe:
     """
     network, tuned = recipe.network, recipe.finetune
     if network.features == "auto":
-        features = _decided(recipe, num_images)
+        features, _ = _decided(recipe, num_images)
         if features == "head-first":
             tuned = replace(tuned, lr=LOWER_RATE * tuned.lr, weight_decay=min(tuned.weight_decay, LOWER_DECAY))
         return replace(recipe, network=replace(network, features=features), finetune=tuned)
@@ -68,13 +68,16 @@ def rebased(tuned: FinetuneConfig, given: Recipe, decided: Recipe) -> FinetuneCo
     return replace(tuned, **{name: getattr(decided.finetune, name) for name in own})
 
 
-def _decided(recipe: Recipe, num_images: int) -> Features:
-    network = recipe.network
-    if not network.has_library_weights:
-        return "trained"
-    if not recipe.cluster.uses_gpu or num_images < MANY_IMAGES:
-        return "frozen"
-    return "trained" if recipe.finetune.start == "scratch" else "head-first"
+def _decided(recipe: Recipe, num_images: int) -> tuple[Features, str]:
+    """What auto stands for, and why, for people."""
+    if not recipe.network.has_library_weights:
+        return "trained", "fresh weights"
+    if not recipe.cluster.uses_gpu:
+        return "frozen", "no GPU is used"
+    if num_images < MANY_IMAGES:
+        return "frozen", f"a GPU, and fewer than {MANY_IMAGES:,} training images"
+    features: Features = "trained" if recipe.finetune.start == "scratch" else "head-first"
+    return features, f"a GPU, and at least {MANY_IMAGES:,} training images"
 
 
 def library_backbone(config: NetworkConfig, image_size: int) -> Backbone:
@@ -109,17 +112,7 @@ def describe_backbone(recipe: Recipe, asked: Features = "trained", num_images: i
 
 
 def _features_in_words(recipe: Recipe, asked: Features, num_images: int) -> str:
-    found = [f"auto: {_reason(recipe, num_images)}"] if asked == "auto" else []
+    found = [f"auto: {_decided(recipe, num_images)[1]}"] if asked == "auto" else []
     if recipe.network.features == "head-first":
         found.append(f"the whole network is fine-tuned in the end, learning rate {recipe.finetune.lr:g}")
     return recipe.network.features + (f" ({'; '.join(found)})" if found else "")
-
-
-def _reason(recipe: Recipe, num_images: int) -> str:
-    """What decided on the features."""
-    if not recipe.network.weights_file:
-        return "fresh weights"
-    if not recipe.cluster.uses_gpu:
-        return "no GPU is used"
-    number = "fewer than" if num_images < MANY_IMAGES else "at least"
-    return f"a GPU, and {number} {MANY_IMAGES:,} training images"
