@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, Task, TextColumn
@@ -29,9 +29,9 @@ class _CutText(TextColumn):
         return text
 
 
-class ProgressBar:
-    """One piece of work, counted in units such as epochs: a bar on a terminal. Elsewhere a line where something has
-    changed, every 20 seconds at most, and a sign of life every 5 minutes."""
+class ProgressBar(AbstractContextManager["ProgressBar"]):
+    """One piece of work, counted in units such as epochs: a bar on a terminal until the block ends. Elsewhere a line
+    where something has changed, every 20 seconds at most, and a sign of life every 5 minutes."""
 
     def __init__(self, console: Console, name: str, total: int, unit: str, doing: str) -> None:
         self._console, self._name, self._total, self._unit = console, name, total, unit
@@ -75,6 +75,10 @@ class ProgressBar:
         if self._bar.disable:
             self._print_if_due(text, (done, doing))
 
+    def report(self, done: int, total: int) -> None:
+        """As `update`, of work that counts itself how much there is."""
+        self.update(done, total=total)
+
     def _print_if_due(self, text: str, state: tuple[int, str]) -> None:
         now = time.monotonic()
         if now - self._last_line >= (LINE_EVERY if state != self._printed else HEARTBEAT):
@@ -86,12 +90,15 @@ class ProgressBar:
         """Remove the bar."""
         self._bar.stop()
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 @contextmanager
 def stage_bar(console: Console, stage: str, images: int) -> Iterator[Callable[[int], None]]:
     """A bar for a stage that goes through so many images; to be called with how many more are done."""
     done = 0
-    with closing(ProgressBar(console, stage, images, "images", "")) as bar:
+    with ProgressBar(console, stage, images, "images", "") as bar:
 
         def advance(count: int) -> None:
             nonlocal done

@@ -1,7 +1,6 @@
 """`proser calibrate MODEL --data DIR`: fit a new bias on known images, and register it as a new version."""
 
 import math
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -88,10 +87,8 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
             "class"
         )
     rate, found = _rate(request, model), Found()
-    with closing(ProgressBar(console, "calibrate", 0, "images", "reading images")) as progress:
-        scored = folder_logits(
-            model.classifier, request.data, device, lambda done, total: progress.update(done, total=total), found=found
-        )
+    with ProgressBar(console, "calibrate", 0, "images", "reading images") as progress:
+        scored = folder_logits(model.classifier, request.data, device, progress.report, found=found)
     if folders:
         scored = scored.in_folders()
     else:

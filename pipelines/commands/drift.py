@@ -1,7 +1,6 @@
 """`proser drift MODEL PATH ...`: test whether new images look like a model's validation images."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,9 +71,8 @@ def _scores(
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
     scores, failures, done = [], list[Failure](), 0
-    with closing(
-        ProgressBar(console, "drift", count_images(request.paths, found), "images", "reading images")
-    ) as progress:
+    total = count_images(request.paths, found)
+    with ProgressBar(console, "drift", total, "images", "reading images") as progress:
         for part in predict_paths(classifier, request.paths, found, device):
             scores.append(part.predictions.unknown_scores)
             failures += part.failures

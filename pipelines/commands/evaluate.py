@@ -1,7 +1,6 @@
 """`proser evaluate MODEL --data DIR`: all metrics of a model on labelled images."""
 
 import json
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,14 +63,9 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
     _known_and_unknown(class_folders(request.data, model.classifier.class_names), request, model)
     walked = Found(outputs=written_to(request.output))
     embeddings = request.scores and model.classifier.own is None
-    with closing(ProgressBar(console, "evaluate", 0, "images", "reading images")) as progress:
+    with ProgressBar(console, "evaluate", 0, "images", "reading images") as progress:
         scored = folder_logits(
-            model.classifier,
-            request.data,
-            device,
-            lambda done, total: progress.update(done, total=total),
-            embeddings=embeddings,
-            found=walked,
+            model.classifier, request.data, device, progress.report, embeddings=embeddings, found=walked
         )
     scored = scored.in_folders()
     known, unknown = _known_and_unknown(sorted({*scored.folders}), request, model)  # of images that can be decoded

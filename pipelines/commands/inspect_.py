@@ -1,7 +1,6 @@
 """`proser inspect MY_IMAGES`: what is wrong with a folder of images, before anything is trained on it."""
 
 import shlex
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -79,12 +78,9 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     )
     device = chosen_device(request.device, console) if request.model else "cpu"
     model = _load(request.model) if request.model else None
-    with closing(ProgressBar(console, "inspect", 0, "images", "reading images")) as progress:
-        found = inspect_folder(
-            request.my_images,
-            Grouping(data.group_by, data.group_near_duplicates),
-            lambda done, total: progress.update(done, total=total),
-        )
+    with ProgressBar(console, "inspect", 0, "images", "reading images") as progress:
+        grouping = Grouping(data.group_by, data.group_near_duplicates)
+        found = inspect_folder(request.my_images, grouping, progress.report)
     findings = findings_of(found)
     lines: list[str] = []
     if model is not None:
@@ -117,7 +113,7 @@ def _doubts(model: "Model", found: "Inspection", device: str, console: Console) 
     from pipelines.inference.doubted_labels import doubted_labels  # it loads torch
 
     total = len(found.files)
-    with closing(ProgressBar(console, "inspect", total, "images", "computing embeddings")) as progress:
+    with ProgressBar(console, "inspect", total, "images", "computing embeddings") as progress:
         return doubted_labels(model.classifier, model.title, found, device, progress.update)
 
 

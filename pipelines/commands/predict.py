@@ -102,10 +102,9 @@ def predict(request: PredictRequest, console: Console) -> int:
     classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)
     earlier = request.output is not None and request.output.exists()
     started = time.monotonic()
+    total = count_images(request.paths, found)
     with (
-        closing(
-            ProgressBar(console, "predict", count_images(request.paths, found), "images", "reading images")
-        ) as progress,
+        ProgressBar(console, "predict", total, "images", "reading images") as progress,
         open_output(request.output, classifier.class_names) as write,
         closing(_predictions(request, classifier, found, sheet.size)) as parts,
     ):

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -89,9 +88,8 @@ def review(request: ReviewRequest, console: Console) -> int:
     _check_can_be_made(request.output)
     model = load(request.model)
     classifier = _at_rate(model.classifier, request.known_rate)
-    with closing(
-        ProgressBar(console, "review", count_images(request.paths, found), "images", "reading images")
-    ) as progress:
+    total = count_images(request.paths, found)
+    with ProgressBar(console, "review", total, "images", "reading images") as progress:
         reviewed = review_images(classifier, request.paths, found, device, progress.update)
     groups = grouped(reviewed.embeddings, request.least)
     unknown = f"{reviewed.num_unknown:,} of {reviewed.total:,} images unknown"

@@ -1,7 +1,6 @@
 """Embeddings of images by a frozen backbone, computed here before heads are trained on them."""
 
 from collections.abc import Iterable
-from contextlib import closing
 
 from pipelines.progress import ProgressBar
 from pipelines.storage.mirror import sync
@@ -18,5 +17,5 @@ def embed(kind: str, tasks: Iterable[tuple[Recipe, Artefact]], session: Training
         if not recipe.network.is_frozen(kind):
             continue
         sync(session.store, [session.store.folder(EMBEDDINGS, embedding_inputs(recipe, task))])
-        with closing(ProgressBar(session.console, EMBEDDINGS, 0, "images", "loading the backbone")) as bar:
-            embed_task(recipe, task, session.store, lambda done, total, bar=bar: bar.update(done, total=total))  # type: ignore[misc]
+        with ProgressBar(session.console, EMBEDDINGS, 0, "images", "loading the backbone") as bar:
+            embed_task(recipe, task, session.store, bar.report)

@@ -1,6 +1,5 @@
 """Tasks of a run: the images of a class split by role, a user's own photos decoded first."""
 
-from contextlib import closing
 from typing import Any
 
 from pipelines.progress import ProgressBar
@@ -15,7 +14,5 @@ def prepare(recipe: Recipe, data_inputs: dict[str, Any], data_dir: DataRoot, ses
     """The task, found or made now, with the progress of what is decoded."""
     if not decodes_photos(recipe):
         return prepare_task(recipe, data_inputs, data_dir, session.store)
-    with closing(ProgressBar(session.console, PHOTOS, 0, "photos", "preparing")) as bar:
-        return prepare_task(
-            recipe, data_inputs, data_dir, session.store, progress=lambda done, total: bar.update(done, total=total)
-        )
+    with ProgressBar(session.console, PHOTOS, 0, "photos", "preparing") as bar:
+        return prepare_task(recipe, data_inputs, data_dir, session.store, progress=bar.report)

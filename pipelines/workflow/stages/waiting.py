@@ -1,7 +1,7 @@
 """Waiting for trainings: what their folders say meanwhile, on the terminal."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,7 +52,7 @@ def show_progress(
         progress.update(sum(map(len, epochs.values())), note(begun[:running], epochs), doing, running or 1)
         track(epochs)
 
-    with closing(progress), poll_in_background(poll, session.tracking.warn):
+    with progress, poll_in_background(poll, session.tracking.warn):
         yield
 
 
