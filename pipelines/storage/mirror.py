@@ -231,6 +231,12 @@ def sync(store: Store | None, folders: Iterable[Path]) -> None:
         store.sync(folders)
 
 
+def find_artefact(store: Store | None, folder: Path) -> Artefact | None:
+    """The finished artefact in a folder, downloaded where only the storage has it; None without one."""
+    sync(store, [folder])
+    return load_if_complete(folder)
+
+
 def find_content(store: Store | None, stage: Path, digest: str) -> Artefact | None:
     """The artefact below a stage's folder whose files have this digest, alone of which more than the manifest is read;
     None without one. `store` may be None for a folder that all machines see."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.console import warn
 from pipelines.output_files import RECIPE
 from pipelines.reports.sweep_table import TABLE, SweepTable, read_table
-from pipelines.storage.mirror import find_content, open_storage, sync
+from pipelines.storage.mirror import find_artefact, find_content, open_storage
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
@@ -37,7 +37,7 @@ from proser_core.recognition.scored_network import fitting_targets, score_networ
 from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
-from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
+from proser_core.store.store import MANIFEST, Artefact, Store
 from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, scored
 
 MOST_MEMBERS = 10
@@ -127,7 +127,7 @@ def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | N
 
 
 def _trial(storage: Path | str, root: Path, store: Store | None, row: Row) -> Artefact:
-    trial = _found(root / spec.TRIALS / row["key"], store)
+    trial = find_artefact(store, root / spec.TRIALS / row["key"])
     if trial is None:
         raise ConfigError(
             f"--storage got {storage}, which does not hold all of trial {row['key']}; give the storage of the sweep, "
@@ -196,7 +196,7 @@ def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> t
     """What the two networks that were trained by cross-entropy, the pretrained one and the control, are evaluated by;
     None where the storage lacks one."""
     pretrained = _pretraining_of(trial, networks.recipe, networks.task, networks.store)
-    if control and _found(networks.trial_folders / control["key"], networks.store) is None:
+    if control and find_artefact(networks.store, networks.trial_folders / control["key"]) is None:
         control = None
     return (
         None if pretrained is None else networks.tables(pretrained.path),
@@ -238,14 +238,9 @@ def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Stor
     if inputs["weights"]:
         return _input_of(trial, "weights", spec.PRETRAIN, store)
     storage, bf16, code = trial.path.parents[1], inputs["bf16"], inputs["code"]
-    return _found(plan_pretraining(recipe, task, storage, bf16=bf16, code=code).folder, store)
+    return find_artefact(store, plan_pretraining(recipe, task, storage, bf16=bf16, code=code).folder)
 
 
 def _input_of(trial: Artefact, name: str, stage: str, store: Store | None) -> Artefact | None:
     """What a trial was made of, by its digest in the trial's manifest."""
     return find_content(store, trial.path.parents[1] / stage, read_json(trial.path / MANIFEST)["inputs"][name])
-
-
-def _found(folder: Path, store: Store | None) -> Artefact | None:
-    sync(store, [folder])
-    return load_if_complete(folder)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.storage.mirror import sync
+from pipelines.storage.mirror import find_artefact, sync
 from pipelines.workflow.plan.trainings import SplitPlan, side_by_side
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe, to_json
@@ -17,7 +17,7 @@ from proser_core.jobs.own_networks.plans import with_needs
 from proser_core.jobs.own_networks.probe import NetworkCost, measure_network
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.spec import PREPARE
-from proser_core.store.store import Store, load_if_complete
+from proser_core.store.store import Store
 from proser_core.titles import duration
 
 
@@ -53,9 +53,7 @@ def missing_networks(
 
 
 def _unfinished(methods: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Store) -> list[str]:
-    folder = store.folder(PREPARE, prepare_key(data))
-    sync(store, [folder])
-    task = load_if_complete(folder)
+    task = find_artefact(store, store.folder(PREPARE, prepare_key(data)))
     if task is None:
         return list(dict.fromkeys(each.name for network in methods.networks for each in with_needs(network)))
     plans = plan_methods(methods, recipe, task, store, bf16)

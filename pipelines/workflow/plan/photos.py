@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.storage.mirror import sync
+from pipelines.storage.mirror import find_artefact
 from pipelines.workflow.training import TrainingInputs
 from proser_core.data.photos import read_photos
 from proser_core.jobs.preparing import PHOTOS, decodes_photos, photos_of, prepare_key
@@ -50,8 +50,7 @@ def plan_photos(trainings: Iterable[TrainingInputs], store: Store) -> PhotoPlan:
     for inputs in trainings:
         for recipe, data in zip(inputs.recipes, inputs.data_inputs, strict=True):
             task = store.folder(PREPARE, prepare_key(data))
-            sync(store, [task])
-            if not decodes_photos(recipe) or load_if_complete(task):
+            if not decodes_photos(recipe) or find_artefact(store, task):
                 continue
             paths, decisive = photos_of(recipe, inputs.data_dir)
             if load_if_complete(store.folder(PHOTOS, decisive)) is None:

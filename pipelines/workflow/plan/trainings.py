@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
-from pipelines.storage.mirror import poll_storage, sync
+from pipelines.storage.mirror import find_artefact, poll_storage, sync
 from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stages.halving import epochs_left, fallen_behind
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
@@ -21,7 +21,7 @@ from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.spec import EMBEDDINGS, PREPARE, embedding_inputs
 from proser_core.jobs.trials import Trial, plan_pretraining
-from proser_core.store.store import Artefact, Store, load_if_complete
+from proser_core.store.store import Store, load_if_complete
 
 
 @dataclass(frozen=True)
@@ -100,16 +100,17 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     count, stoppable = len(trials), frozenset(inputs.stoppable)
     left = epochs_left(trials, stoppable)
     checkpoint = inputs.pretrained_file
-    task = _finished(store.folder(PREPARE, prepare_key(data_inputs)), store)
+    task = find_artefact(store, store.folder(PREPARE, prepare_key(data_inputs)))
     if task is None:
         images = expected_images(recipe, inputs.data_dir)
         return SplitPlan(recipe, False, checkpoint is not None, images, count, count, left)
     images = TaskSummary.read(task.path).counts
     folder = plan_pretraining(recipe, task, store.root, bf16=inputs.bf16, own=checkpoint).folder
-    pretrained = _finished(folder, store)
+    pretrained = find_artefact(store, folder)
     if pretrained is None:
         is_frozen = recipe.network.is_frozen("pretrain")
-        embedded = is_frozen and _finished(store.folder(EMBEDDINGS, embedding_inputs(recipe, task)), store) is not None
+        embeddings = store.folder(EMBEDDINGS, embedding_inputs(recipe, task))
+        embedded = is_frozen and find_artefact(store, embeddings) is not None
         return SplitPlan(recipe, True, checkpoint is not None, images, count, count, left, embedded, folders=(folder,))
     trials = TrainedSplit(recipe, task, pretrained, inputs.bf16).trials(inputs.finetunes, store)
     sync(store, [trial.folder for trial in trials])
@@ -125,11 +126,6 @@ def has_begun(plans: Sequence[SplitPlan], store: Store) -> bool:
     folders = [folder for plan in plans for folder in plan.folders]
     poll_storage(store, folders)
     return any(folder.is_dir() for folder in folders)
-
-
-def _finished(folder: Path, store: Store) -> Artefact | None:
-    sync(store, [folder])
-    return load_if_complete(folder)
 
 
 def measure(
