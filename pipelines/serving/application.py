@@ -17,9 +17,10 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from pipelines.serving import inference_protocol, messages
 from pipelines.serving.access import FREE, Guard, Pages, problem
-from pipelines.serving.http import encoded_images, rows_of
+from pipelines.serving.image_bodies import encoded_images
 from pipelines.serving.metrics import Counted, exposition
 from pipelines.serving.page import try_it_page, wants_page
+from pipelines.serving.prediction_rows import rows_of
 from pipelines.serving.recogniser import Recogniser
 from pipelines.serving.served_model import name_of, title_of
 from pipelines.tracking.models import Model

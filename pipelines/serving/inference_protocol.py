@@ -8,9 +8,10 @@ from typing import Any
 from fastapi import HTTPException
 from pydantic import ValidationError
 
-from pipelines.serving.http import check_count, from_base64, rounded
+from pipelines.serving.image_bodies import check_count, from_base64
 from pipelines.serving.limits import Limits
 from pipelines.serving.messages import InferenceRequest
+from pipelines.serving.prediction_rows import rounded
 from proser_core.recognition.open_set_classifier import Predictions
 
 DATATYPES = {"label": "BYTES", "unknown": "BOOL", "unknown_score": "FP64", "probabilities": "FP64"}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipelines.serving.http import busy
+from pipelines.serving.arriving_requests import busy
 from pipelines.serving.limits import MEGABYTE
 
 MAX_HELD_BYTES = 512 * MEGABYTE

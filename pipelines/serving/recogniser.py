@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -12,8 +13,9 @@ import torch
 from fastapi import Request
 
 from pipelines.serving.access import Access
+from pipelines.serving.arriving_requests import busy, read_body, while_connected
 from pipelines.serving.batching import WORK_TIMEOUT_S, Batcher, InProgress, RequestImages
-from pipelines.serving.http import busy, decoded_images, read_body, while_connected
+from pipelines.serving.image_bodies import decoded_images
 from pipelines.serving.limits import Limits
 from pipelines.serving.memory import Memory
 from pipelines.serving.metrics import Metrics
@@ -72,7 +74,7 @@ class Recogniser:
             served, kind = self.model.current, request.headers.get("content-type", "")
             with self._memory.of_request() as hold:
                 body = await read_body(request, self.options.limits, hold)
-                work = self._predicted(served, read, kind, body, hold)
+                work = self._predicted(partial(self._decoded, served, read, kind, body), hold)
                 message, predictions = await while_connected(request, work)
         finally:
             self._working -= 1
@@ -105,16 +107,9 @@ class Recogniser:
         self._stop.set()
 
     async def _predicted(
-        self,
-        served: Model,
-        read: Callable[[str, bytes], tuple[Message, list[bytes]]],
-        kind: str,
-        body: bytes,
-        hold: Callable[[int], None],
+        self, decode: Callable[[], tuple[Message, RequestImages]], hold: Callable[[int], None]
     ) -> tuple[Message, Predictions]:
-        message, images = await asyncio.get_running_loop().run_in_executor(
-            self._decoders, self._decoded, served, read, kind, body
-        )
+        message, images = await asyncio.get_running_loop().run_in_executor(self._decoders, decode)
         # A small file gives as many bytes as a large one. Only a decoder finds out how many images a body has: counting
         # before it decodes them would send each request there twice, for what two threads have in hand at a time.
         hold(images.pixels.nbytes)

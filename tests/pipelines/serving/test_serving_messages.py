@@ -15,7 +15,8 @@ from PIL import Image
 from pydantic import ValidationError
 from served_models import JSON, LIMITS, as_json, large_image
 
-from pipelines.serving.http import decoded_images, encoded_images, read_body, while_connected
+from pipelines.serving.arriving_requests import read_body, while_connected
+from pipelines.serving.image_bodies import decoded_images, encoded_images
 from pipelines.serving.inference_protocol import read_request
 from pipelines.serving.limits import Limits
 from pipelines.serving.messages import InferenceRequest
@@ -153,7 +154,7 @@ class TestMessages:
     ) -> None:
         two = [large_image(), large_image()]
         assert decoded_images(two, 8, replace(LIMITS, max_megapixels=0.04)).shape == (2, 8, 8, 3)
-        monkeypatch.setattr("pipelines.serving.http.decode_square", None)
+        monkeypatch.setattr("pipelines.serving.image_bodies.decode_square", None)
         with pytest.raises(HTTPException, match=r"in 2 images; need 0\.03 or fewer") as caught:
             decoded_images(two, 8, replace(LIMITS, max_megapixels=0.03))
         assert caught.value.status_code == 413

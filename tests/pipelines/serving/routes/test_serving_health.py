@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from served_models import Start, as_json, ask, get, tensor
 from waiting import PATIENCE_S, until
 
-from pipelines.serving import batching, http, memory
+from pipelines.serving import batching, image_bodies, memory
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
@@ -38,7 +38,7 @@ class TestHealth:
 
     @pytest.mark.parametrize(
         ("of", "name", "threads"),
-        [(http, "decode_square", 2), (OpenSetClassifier, "predict", 1)],
+        [(image_bodies, "decode_square", 2), (OpenSetClassifier, "predict", 1)],
         ids=["image", "batch"],
     )
     def test_a_client_that_has_left_makes_room_and_is_not_worked_for(
@@ -70,7 +70,7 @@ class TestHealth:
         assert re.search(r'proser_requests_total\{.*status="499".*\} 1', get(f"{address}/metrics")[1])
 
     @pytest.mark.parametrize(
-        ("of", "name"), [(http, "decode_square"), (OpenSetClassifier, "predict")], ids=["image", "batch"]
+        ("of", "name"), [(image_bodies, "decode_square"), (OpenSetClassifier, "predict")], ids=["image", "batch"]
     )
     def test_an_image_or_a_batch_that_hangs_is_not_live(
         self, start: Start, encoded: list[bytes], monkeypatch: pytest.MonkeyPatch, of: Any, name: str

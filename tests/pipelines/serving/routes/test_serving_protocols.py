@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 from served_models import JSON, as_json, ask, assert_as_predicted, get, large_image, tensor
 
 from pipelines.serving import messages
-from pipelines.serving.http import rounded
+from pipelines.serving.prediction_rows import rounded
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 

@@ -1,35 +1,27 @@
-"""Bodies of requests and responses at /predict: image files, one as the body or several in a form, or in JSON,
-`{"images": ["<base64>", ...]}`; the response has a prediction for each.
+"""Images in the body of a request to /predict: one file as the body, several in a form, or in JSON,
+`{"images": ["<base64>", ...]}`.
 
-Errors are HTTPExceptions: 400 a malformed body, 408 one that does not arrive, 413 too large, 415 another kind of form,
-422 an image that cannot be decoded, 499 a client that left, 503 too many requests at a time.
+Errors are HTTPExceptions: 400 a malformed body, 413 too many images or pixels, 415 another kind of form, 422 an image
+that cannot be decoded.
 """
 
-import asyncio
 import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
 
 import numpy as np
-from fastapi import HTTPException, Request
-from starlette.requests import ClientDisconnect
+from fastapi import HTTPException
 
 from pipelines.serving.limits import MEGABYTE, Limits
 from proser_core.data.decoding import count_pixels, decode_square
 from proser_core.errors import DataError, ImageTooLargeError
-from proser_core.naming import UNKNOWN
-from proser_core.recognition.open_set_classifier import Predictions
 from proser_core.titles import counted
 
 FORMS = (
     'one image file as the body, several as the files of a multipart/form-data form, or JSON as {"images": '
     '["<base64>", ...]} with Content-Type application/json'
 )
-Answer = TypeVar("Answer")
-DIGITS = 6
 # Python's own parser of such parameters raises TypeError for `filename*=a; filename*0=b`.
 BOUNDARY = re.compile(r';\s*boundary\s*=\s*(?:"([^"]*)"|([^\s;]*))', re.IGNORECASE)
 QUOTED = re.compile(rb'"(?:[^"\\\r\n]|\\.)*"?')
@@ -37,61 +29,6 @@ FILE = re.compile(rb"^content-disposition:.*;[ \t]*filename\*?[ \t]*=", re.IGNOR
 """In the head of a part of a form, without what is quoted there."""
 HEAD = 8192  # bytes that are looked at: more could only cost time
 OTHER_FIELDS = 16  # of a form or of JSON, beside its images
-RETRY_AFTER_S = "1"
-CLIENT_LEFT = 499  # nginx's, in its log
-
-
-async def read_body(request: Request, limits: Limits, hold: Callable[[int], None]) -> bytes:
-    """The whole body, of which `hold` counts the bytes that arrive. One that is too long is refused by its
-    Content-Length, or as soon as too much has arrived; one that does not arrive in time, when the time is over."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limits.max_bytes:
-        raise _too_long(int(announced), limits)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.max_seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > limits.max_bytes:
-                    raise _too_long(len(body), limits)
-                hold(len(part))
-    except TimeoutError as error:
-        raise HTTPException(
-            408, f"got {len(body)} bytes of a body in {limits.max_seconds:g} s; send the whole of it in that time"
-        ) from error
-    except ClientDisconnect as error:  # nobody reads the answer; it is counted
-        raise HTTPException(CLIENT_LEFT, "the client left before its body was sent") from error
-    return bytes(body)
-
-
-async def while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """What `work` returns on a request whose body was read. It is cancelled if the client leaves: Ray Serve cancels a
-    request then, uvicorn does not."""
-    working, leaving = asyncio.create_task(work), asyncio.create_task(_until_it_leaves(request))
-    leaving.add_done_callback(lambda _: _has_left(leaving) and working.cancel())
-    try:
-        return await working
-    except asyncio.CancelledError as error:
-        if _has_left(leaving):  # nobody reads the answer; it is counted
-            raise HTTPException(CLIENT_LEFT, "the client left before its answer") from error
-        raise
-    finally:
-        leaving.cancel()
-
-
-async def _until_it_leaves(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-def _has_left(leaving: "asyncio.Task[None]") -> bool:
-    """Not so where `receive` failed, as that of Ray Serve may: nothing is known of the client then."""
-    return leaving.done() and not leaving.cancelled() and leaving.exception() is None
-
-
-def busy(reason: str) -> HTTPException:
-    """The refusal of a request that another moment can take."""
-    return HTTPException(503, f"{reason}; send this one again later", {"Retry-After": RETRY_AFTER_S})
 
 
 def encoded_images(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
@@ -180,34 +117,6 @@ def decoded_images(encoded: list[bytes], size: int, limits: Limits, content_type
         raise HTTPException(422, f"{error}{'. With curl, send it with --data-binary @FILE' * is_form}") from error
 
 
-def rounded(predictions: Predictions) -> tuple[list[float], list[list[float]]]:
-    """Unknown scores to DIGITS significant digits, and probabilities to as many decimals. A score keeps its sign, which
-    is the decision, and the order of either stays; what is rounded away is less than another batch changes."""
-    scores = [float(f"{score:.{DIGITS}g}") for score in predictions.unknown_scores.tolist()]
-    return scores, predictions.probabilities.round(DIGITS).tolist()
-
-
-def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The predictions as rows for JSON."""
-    names = (*class_names, UNKNOWN)
-    return [
-        {
-            "label": label,
-            "unknown": index == len(class_names),
-            "unknown_score": score,
-            "nearest_class": class_names[nearest],
-            "probabilities": dict(zip(names, row, strict=True)),
-        }
-        for label, index, nearest, score, row in zip(
-            predictions.labels,
-            predictions.indices.tolist(),
-            predictions.known_predictions.tolist(),
-            *rounded(predictions),
-            strict=True,
-        )
-    ]
-
-
 def from_base64(text: object, number: int) -> bytes:
     """An image file's content. Raises HTTPException with the number of the image."""
     if not isinstance(text, str):
@@ -216,11 +125,3 @@ def from_base64(text: object, number: int) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise HTTPException(400, f"image {number} is not base64 ({error}); encode the image file's content") from error
-
-
-def _too_long(length: int, limits: Limits) -> HTTPException:
-    return HTTPException(
-        413,
-        f"got a body of {length / MEGABYTE:.1f} MB or more; need {limits.max_megabytes:g} MB or less per request. "
-        "Send fewer or smaller images",
-    )
