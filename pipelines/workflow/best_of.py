@@ -19,7 +19,6 @@ from pipelines.tracking.sweep_runs import fetch_report, find_run, trial_run
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks
 from proser_core.baselines.controls import controls
 from proser_core.config import FinetuneConfig, Recipe, from_json
-from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
@@ -147,7 +146,7 @@ def _classifier(
 ) -> tuple[Path, str]:
     """The folder of a saved classifier, and the key of the trial that it is or, of an ensemble, the best one."""
     split_index, mirrors = rows[0]["split_index"], recipe.calibration.mirror
-    networks = Networks(recipe, task, OpenSetTask.load(task.path), trial.path.parent, store)
+    networks = Networks(recipe, task, trial.path.parent, store)
     others = {each["name"]: each["metrics"] for each in table.controls if each["split_index"] == split_index}
     control = trained_control(table.rows, split_index)
     plain = _plain_tables(networks, trial, control) if mirrors or len(rows) > 1 else (None, None)

@@ -12,7 +12,7 @@ from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
-from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
+from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
 from pipelines.workflow.stages.prepare import prepare
 from pipelines.workflow.stages.pretrain import pretrain
 from pipelines.workflow.stages.report import report, report_sweep
@@ -119,7 +119,8 @@ def evaluated(
 ) -> None:
     """The selected trial as a classifier, beside its baselines."""
     (split,) = splits
-    evaluate_run(split.recipe, split.task, split.pretrained, trials, store.root / TRIALS, proxy, folder, store, further)
+    networks = Networks(split.recipe, split.task, store.root / TRIALS, store, further)
+    evaluate_run(networks, split.pretrained, trials, proxy, folder)
 
 
 @stage("report")

@@ -3,6 +3,7 @@ PROSER beside its baselines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,29 +31,16 @@ EVALUATION, CLASSIFIER, TEST_SCORES = "evaluation.json", "classifier", "test_sco
 
 
 def evaluate_run(
-    recipe: Recipe,
-    task: Artefact,
-    pretrained: Artefact,
-    trials: list[Row],
-    trial_folders: Path,
-    proxy: Proxy | None,
-    folder: Path,
-    store: Store | None = None,
-    further: Artefact | None = None,
+    networks: "Networks", pretrained: Artefact, trials: list[Row], proxy: Proxy | None, folder: Path
 ) -> None:
-    """Write the evaluation of every method, and the network that becomes the model as an `OpenSetClassifier`.
-
-    `store` keeps the embeddings of a recipe that reads them; `further` are its further development unknowns.
-    """
-    open_set_task = OpenSetTask.load(task.path)
-    selected = select(trials, recipe.finetune)
+    """Write the evaluation of every method, and the network that becomes the model as an `OpenSetClassifier`."""
+    wanted, selected = networks.recipe.calibration.network, select(trials, networks.recipe.finetune)
     assert selected is not None  # a sweep without any outcome has failed before
-    networks = Networks(recipe, task, open_set_task, trial_folders, store, further)
     proser = Candidate(selected, networks.scored(selected), PROSER)
     reports, choices, control = _reports(networks, pretrained.path, trials, proser)
-    model, network = choose_network(recipe.calibration.network, proser, control)
+    model, network = choose_network(wanted, proser, control)
     chosen = model.scored
-    classes = ClassReport.of(chosen.tables, chosen.score, chosen.report.calibration, open_set_task)
+    classes = ClassReport.of(chosen.tables, chosen.score, chosen.report.calibration, networks.open_set_task)
     write_json(
         folder / EVALUATION,
         {
@@ -60,7 +48,7 @@ def evaluate_run(
             "point": _trial(selected),
             "method": model.method,
             "network": None if network is None else network.in_words,
-            "passed_over": passed_over(recipe.calibration.network, proser, control),
+            "passed_over": passed_over(wanted, proser, control),
             "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
             "proxy": None if proxy is None else proxy.results,
             "score": {"name": chosen.score.name, "formula": chosen.score.formula},
@@ -75,14 +63,19 @@ def evaluate_run(
 
 @dataclass(frozen=True)
 class Networks:
-    """The networks of one class split, evaluated alike."""
+    """The networks of one class split, evaluated alike. `store` keeps the embeddings of a recipe that reads them;
+    `further` are its further development unknowns."""
 
     recipe: Recipe
     task: Artefact
-    open_set_task: OpenSetTask
     trial_folders: Path
     store: Store | None = None
     further: Artefact | None = None
+
+    @cached_property
+    def open_set_task(self) -> OpenSetTask:
+        """The images of the class split."""
+        return OpenSetTask.load(self.task.path)
 
     def tables(self, folder: Path, finetune: FinetuneConfig | None = None) -> Mapping[str, LogitTable]:
         """What a training is evaluated by."""

@@ -13,7 +13,7 @@ from training_jobs import ignore
 
 from pipelines.reports.scores_page import SCORES_PAGE
 from pipelines.workflow.stage import STAGES, decisive
-from pipelines.workflow.stages.evaluate import CLASSIFIER, evaluate_run, read_evaluation
+from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
 from pipelines.workflow.stages.pretrain import is_near_chance
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
@@ -102,11 +102,18 @@ def test_the_reason_of_a_failure_has_no_secret(trained: Trained, tmp_path: Path)
     assert "hush" not in rows.row(trial)["reason"]
 
 
+def networks_of(
+    split: TrainedSplit, folders: Path, store: Store | None = None, further: Artefact | None = None
+) -> Networks:
+    """What a run evaluates of a class split."""
+    return Networks(split.recipe, split.task, folders, store, further)
+
+
 def test_an_evaluation_holds_every_control_and_the_selected_trial_as_a_classifier(
     trained: Trained, tmp_path: Path
 ) -> None:
     split = trained.split
-    evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, tmp_path)
+    evaluate_run(networks_of(split, trained.folders), split.pretrained, trained.rows, None, tmp_path)
     evaluation = read_evaluation(Artefact(tmp_path, ""))
     selected = select(trained.rows, split.recipe.finetune)
     assert evaluation["selected"]["key"] == selected["key"]
@@ -123,7 +130,7 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     split, evaluated, folder = trained.split, tmp_path / "evaluated", tmp_path / "report"
     for each in (evaluated, folder):
         each.mkdir()
-    evaluate_run(split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated)
+    evaluate_run(networks_of(split, trained.folders), split.pretrained, trained.rows, None, evaluated)
     report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), trained.folders, folder)
     names = {path.name for path in (folder / "tables").iterdir()}
     assert {"evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
@@ -157,7 +164,8 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     further = further_images(recipe, split.task, None, store)
     again, before = (each.trials([recipe.finetune], store)[0] for each in (split, trained.split))
     assert again.folder == before.folder  # nothing is trained anew
-    given = (recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated, store, further)
+    networks = networks_of(split, trained.folders, store, further)
+    given = (networks, split.pretrained, trained.rows, None, evaluated)
     evaluate_run(*given)
     computed = sorted((store.root / TABLES).glob("*"))
     assert len(computed) == 3  # selected trial, control, pretrained net
@@ -199,9 +207,7 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     evaluated, folder, store = tmp_path / "evaluated", tmp_path / "report", Store(tmp_path / "store")
     for each in (evaluated, folder):
         each.mkdir()
-    evaluate_run(
-        split.recipe, split.task, split.pretrained, trained.rows, trained.folders, None, evaluated, store=store
-    )
+    evaluate_run(networks_of(split, trained.folders, store), split.pretrained, trained.rows, None, evaluated)
     found = read_evaluation(Artefact(evaluated, ""))
     control = "CE control, chosen score" if score else "CE control, MaxLogit"
     on_development = [found["methods"][name]["flat"]["dev/macro_f1"] for name in ("PROSER", control)]
@@ -229,8 +235,8 @@ def test_a_control_that_failed_is_no_model(trained: Trained, tmp_path: Path) -> 
 
     def evaluate(network: NetworkName) -> dict[str, Any]:
         calibration = replace(trained.split.recipe.calibration, network=network)
-        recipe, split = replace(trained.split.recipe, calibration=calibration), trained.split
-        evaluate_run(recipe, split.task, split.pretrained, rows, trained.folders, None, tmp_path)
+        split = replace(trained.split, recipe=replace(trained.split.recipe, calibration=calibration))
+        evaluate_run(networks_of(split, trained.folders), split.pretrained, rows, None, tmp_path)
         return read_evaluation(Artefact(tmp_path, ""))
 
     found = evaluate("auto")
