@@ -2,37 +2,19 @@
 
 import itertools
 import shlex
-from dataclasses import dataclass, field, replace
-from typing import Annotated
-
-import tyro
+from dataclasses import replace
 
 from pipelines.commands.parsing import parse, parse_with_schedule, show_names
 from pipelines.console import console
-from pipelines.recipes import RECIPES
 from pipelines.recipes.schedules import with_schedule
 from pipelines.reproduction.protocols import FIGURES, headlines
-from pipelines.reproduction.request import ReproduceRequest, Settings
-from pipelines.storage.option import DEFAULT_STORAGE
-from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, Storage
+from pipelines.reproduction.request import FiguresRequest, ReproduceRequest, Settings
 from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.naming import unknown_name
 
 PUBLISHED = Settings(network=NetworkConfig(dropout=0.2))
 """The network as published (Neal et al. 2018, Vaze et al. 2022); schedules too short for dropout take it out."""
-
-
-@dataclass(frozen=True)
-class FiguresRequest:
-    """Draw the figures of the paper, from trainings on MNIST in a 2-d embedding (docs/paper-figures.md)."""
-
-    recipe: Annotated[Recipe, UNNAMED] = field(default_factory=RECIPES["figures-mnist"])
-    data_dir: Annotated[
-        DataDir, tyro.conf.arg(help="Directory of MNIST, and of the outlier sets to draw examples from.")
-    ] = None
-    storage: Storage = DEFAULT_STORAGE
-    cluster_file: ClusterFile = None
 
 
 def main(arguments: list[str]) -> int:
@@ -67,6 +49,4 @@ def _figures(names: tuple[str, ...], options: list[str], command: str) -> int:
     request = parse(FiguresRequest, f"reproduce {FIGURES}", options)
     from pipelines.reproduction.figures import reproduce_figures  # it loads torch
 
-    return reproduce_figures(
-        request.recipe, request.data_dir, request.storage, console(), request.cluster_file, command
-    )
+    return reproduce_figures(request, command, console())

@@ -1,7 +1,6 @@
 """`proser reproduce figures`: the figures of the paper, from the trainings of the recipe `figures-mnist`."""
 
 import time
-from pathlib import Path
 
 from rich.console import Console
 
@@ -9,31 +8,25 @@ from pipelines.reports.page import HTML
 from pipelines.reproduction import dag
 from pipelines.reproduction.paper_figures.stage import check_drawable
 from pipelines.reproduction.protocols import STUDIES
+from pipelines.reproduction.request import FiguresRequest
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.checks import check_run
 from pipelines.workflow.run_stages import open_run_of
 from pipelines.workflow.session import begin, close, execute, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
-from proser_core.config import Recipe
 
 
-def reproduce_figures(
-    recipe: Recipe,
-    data_dir: Path | None,
-    storage: Path | str,
-    console: Console,
-    cluster_file: Path | None = None,
-    command: str = "proser reproduce figures",
-) -> int:
+def reproduce_figures(request: FiguresRequest, command: str, console: Console) -> int:
     """Train what is missing, and draw; the exit code as of a run. `command` is what the user typed. Raises
     ProserError."""
     started = time.monotonic()
-    check_drawable(recipe)
-    recipe = begin(recipe.name, recipe, data_dir, storage, console)
+    data_dir, storage = request.data_dir, request.storage
+    check_drawable(request.recipe)
+    recipe = begin(request.recipe.name, request.recipe, data_dir, storage, console)
     inputs = check_run(recipe, data_dir)
     outliers = {study.data.name: study.data.outliers for study in STUDIES.values() if study.data.outliers}
     work = "proser reproduce figures"
-    with open_session(recipe.cluster, storage, console, work, cluster_file=cluster_file) as session:
+    with open_session(recipe.cluster, storage, console, work, cluster_file=request.cluster_file) as session:
         session.cluster.check()
         follower = session.follow(open_run_of(session.store, recipe, inputs))
         modules, more = [workflow_dag, dag], {"outliers": outliers, "command": command}

@@ -56,17 +56,13 @@ def check_options(request: ReproduceRequest) -> None:
 
 
 def write_jobs(
-    studies: Sequence[TrainingInputs],
-    data_dir: Path | None,
-    storage: Path | None,
-    folder: Path,
-    own_methods: OwnMethods,
-    console: Console,
+    studies: Sequence[TrainingInputs], storage: Path | None, folder: Path, own_methods: OwnMethods, console: Console
 ) -> None:
     """Write a job file for each class split, `folder`/STUDY[-FAMILY]-split-N/JOB.json, and print how to run them all;
     with a storage, prepared images beside each. Raises ProserError for what cannot be trained there, or a file that
     cannot be written."""
-    for recipe, finetunes in ((recipe, study.finetunes) for study in studies for recipe in study.recipes):
+    trainings = ((recipe, study.finetunes, study.data_dir) for study in studies for recipe in study.recipes)
+    for recipe, finetunes, data_dir in trainings:
         data = recipe.data
         place = folder / "-".join(filter(None, (recipe.name, data.split_family, f"split-{data.split_index}")))
         try:

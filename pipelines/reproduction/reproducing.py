@@ -72,7 +72,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     if request.jobs is not None:
         storage = Path(request.storage) if request.with_task else None
         trainings = [study.inputs for study in studies]
-        write_jobs(trainings, request.data_dir, storage, request.jobs, own_methods(request), console)
+        write_jobs(trainings, storage, request.jobs, own_methods(request), console)
         return 0
     work = f"proser reproduce {' '.join(request.names)}"
     cluster, cluster_file = request.recipe.cluster, request.cluster_file

@@ -1,4 +1,5 @@
-"""A request for the paper's tables. The command line parses it: a field is an option with its default and help."""
+"""Requests for the paper's tables and figures. The command line parses these classes: a field is an option with its
+default and help."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,9 +7,10 @@ from typing import Annotated, Literal
 
 import tyro
 
+from pipelines.recipes import RECIPES
 from pipelines.reproduction.protocols import PROTOCOLS, Study
 from pipelines.storage.option import DEFAULT_STORAGE
-from pipelines.workflow.requests import ClusterFile, DataDir, SplitIndices, Storage
+from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, SplitIndices, Storage
 from proser_core.config import DataConfig, Recipe
 from proser_core.config.own_networks import ScheduleName
 
@@ -21,6 +23,18 @@ class Settings(Recipe):
     space: tyro.conf.Suppress[str] = ""
     stop_early: tyro.conf.Suppress[bool] = False
     data: tyro.conf.Suppress[DataConfig] = field(default_factory=DataConfig)
+
+
+@dataclass(frozen=True)
+class FiguresRequest:
+    """Draw the figures of the paper, from trainings on MNIST in a 2-d embedding (docs/paper-figures.md)."""
+
+    recipe: Annotated[Recipe, UNNAMED] = field(default_factory=RECIPES["figures-mnist"])
+    data_dir: Annotated[
+        DataDir, tyro.conf.arg(help="Directory of MNIST, and of the outlier sets to draw examples from.")
+    ] = None
+    storage: Storage = DEFAULT_STORAGE
+    cluster_file: ClusterFile = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pipelines.console import say
 from pipelines.storage.mirror import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.checks import decide_features
+from pipelines.workflow.requests import JobRequest
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining
@@ -47,19 +48,19 @@ RUNNER_FOLDERS = (PREPARE, PRETRAIN, TRIALS, METHODS_FOLDER)
 """Folders of a runner's OUT."""
 
 
-def write_job(
-    recipe: Recipe, data_dir: DataRoot, storage: Path, output: Path, with_task: bool, console: Console
-) -> None:
-    """Write the recipe's trainings to `output`, for one process, and with `with_task` the prepared task next to it.
-    Raises ProserError for what cannot be trained, or a file that cannot be written."""
-    if recipe.stop_early:
+def write_job(request: JobRequest, console: Console) -> None:
+    """Write the recipe's trainings, for one process, and the prepared task next to them if it is asked for. Raises
+    ProserError for what cannot be trained, or a file that cannot be written."""
+    output = request.output
+    if request.recipe.stop_early:
         raise ConfigError(
             "stop_early is set, and a machine without Ray trains one point after the other to its end; omit it"
         )
-    recipe, data_dir = with_pretrained(one_process(recipe, console)), listed_once(data_dir)
-    recipe = decide_features(recipe, data_dir)
+    data_dir = listed_once(request.data_dir)
+    recipe = decide_features(with_pretrained(one_process(request.recipe, console)), data_dir)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
-    beside = save_job(recipe, finetunes, data_dir, storage if with_task else None, output, console)
+    storage = request.storage if request.with_task else None
+    beside = save_job(recipe, finetunes, data_dir, storage, output, console)
     copied = ", ".join(["it", *beside])
     trainings = f"pretraining and {counted(len(finetunes), 'fine-tune')}"
     say(console, f"{output}: {trainings}. Copy {copied} and the folder proser_core; then, there:")

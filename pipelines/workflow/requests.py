@@ -155,6 +155,29 @@ class SweepRequest:
 
 
 @dataclass(frozen=True)
+class JobRequest:
+    """Write a recipe's trainings (its control, its own fine-tune, its search space) to a file, for a machine that has
+    only torch and the folder proser_core. Edit the file if the data set lies elsewhere on that machine."""
+
+    recipe: Annotated[Recipe, UNNAMED]
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("JOB.json")
+    """Output file."""
+    data_dir: DataDir = None
+    with_task: bool = False
+    """Prepare the images here and write them next to the file, for a machine without the data set."""
+    storage: Annotated[StorageFolder, tyro.conf.arg(help="With --with-task: folder of the prepared images.")] = (
+        DEFAULT_STORAGE
+    )
+
+    def __post_init__(self) -> None:
+        if self.storage != DEFAULT_STORAGE and not self.with_task:
+            raise ConfigError(
+                f"--storage {self.storage} is for the images that --with-task prepares; give --with-task too, or omit "
+                "it"
+            )
+
+
+@dataclass(frozen=True)
 class PromoteRequest:
     """Make a version the champion, unless it is worse than the present one. Paired intervals compare macro-F1,
     AUROC and closed-set accuracy on the same validation images and development unknowns; the known rate must not

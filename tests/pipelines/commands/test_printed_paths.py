@@ -53,8 +53,6 @@ def test_job_files_are_printed_as_they_are(name: str, place: Path, proser: Prose
     assert code == 0
     assert f"{name}/{JOB_FILE}: pretraining" in text
     recipe = tiny_recipe()
-    _, text = printed(
-        write_jobs, [TrainingInputs.of([recipe], None, [recipe.finetune])], None, None, folder, NO_METHODS
-    )
+    _, text = printed(write_jobs, [TrainingInputs.of([recipe], None, [recipe.finetune])], None, folder, NO_METHODS)
     assert f"{folder}/{recipe.name}-split-" in text
     assert f"Copy {folder} and the folder proser_core" in text

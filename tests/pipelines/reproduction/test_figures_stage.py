@@ -18,6 +18,7 @@ from pipelines.reproduction.figures import reproduce_figures
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, shown
 from pipelines.reproduction.paper_figures.page import write_figures_page
 from pipelines.reproduction.paper_figures.running_time import seconds_of
+from pipelines.reproduction.request import FiguresRequest
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.session import TrainingSession, driver_of
 from pipelines.workflow.training import TrainedSplit, points_of
@@ -149,7 +150,11 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
     changes: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=told):
-        printed(reproduce_figures, replace(figures_mnist(), **changes), None, tmp_path)
+        printed(
+            reproduce_figures,
+            FiguresRequest(replace(figures_mnist(), **changes), storage=tmp_path),
+            "proser reproduce figures",
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -157,7 +162,7 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
 def test_the_run_of_the_figures_ends_as_finished_once_they_are_logged(run_folder: RunFolder) -> None:
     tiny, network = tiny_recipe(epochs=1), NetworkConfig(backbone="classifier32_2d")
     recipe = replace(tiny, space="mixup_place", network=network, data=replace(tiny.data, unknown_settings=(1, 2)))
-    assert printed(reproduce_figures, recipe, None, run_folder.storage)[0] == 0
+    assert printed(reproduce_figures, FiguresRequest(recipe, storage=run_folder.storage), "")[0] == 0
     (run,) = run_folder.parents()
     assert run.info.status == "FINISHED"
     assert "report.html" in run_folder.files(run.info.run_id)

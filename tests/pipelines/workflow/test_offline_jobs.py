@@ -14,6 +14,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.reports.spaces import spaces_of
 from pipelines.reports.sweep_table import read_table
 from pipelines.workflow.offline_jobs import import_job, write_job
+from pipelines.workflow.requests import JobRequest
 from proser_core import job as runner
 from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError, TrainingError
@@ -32,7 +33,8 @@ def out(run_folder: RunFolder, spaces: Path) -> Path:
     write_space(spaces, "two_points", '{"beta": tune.grid_search([1.0, 2.0])}')
     there = run_folder.root / "there"
     there.mkdir()
-    printed(write_job, recipe(), None, run_folder.root / "first", there / "JOB.json", True)
+    request = JobRequest(recipe(), there / "JOB.json", with_task=True, storage=run_folder.root / "first")
+    printed(write_job, request)
     shutil.rmtree(run_folder.root / "first")
     assert runner.main([str(there / "JOB.json"), str(there / "out")]) == 0
     shutil.rmtree(there / "task")

@@ -13,7 +13,7 @@ from walks import counted_walks, twice_walked
 from pipelines.commands.inspect_ import InspectRequest, inspect
 from pipelines.commands.run import run
 from pipelines.workflow.offline_jobs import write_job
-from pipelines.workflow.requests import RunRequest, SweepRequest
+from pipelines.workflow.requests import JobRequest, RunRequest, SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import Recipe
 
@@ -34,7 +34,9 @@ COMMANDS: dict[str, Callable[[Path, Path], object]] = {
         sweep,
         SweepRequest(some_known(), ("mixup_alpha",), (0, 1), data_dir=root, storage=out / "storage", dry_run=True),
     ),
-    "job": lambda root, out: printed(write_job, some_known(), root, out / "storage", out / "JOB.json", True),
+    "job": lambda root, out: printed(
+        write_job, JobRequest(some_known(), out / "JOB.json", root, with_task=True, storage=out / "storage")
+    ),
     "inspect": lambda root, out: printed(lambda console: inspect(InspectRequest(root), console, "")),
 }
 
