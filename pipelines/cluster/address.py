@@ -4,6 +4,9 @@ import os
 import uuid
 from pathlib import Path
 
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
 from pipelines.cluster import ray_internals
 from pipelines.cluster.ray_internals import AUTH_MODE, JOB_FOLDER, JOB_VARIABLE
 from pipelines.ports import check_listens
@@ -106,9 +109,6 @@ def check_job(address: str, storage: Path) -> None:
 def check_storage_visible(storage: Path | str) -> None:
     """Raises ClusterError where a machine of the cluster that was joined lacks this project, or the storage: a
     folder, or a URI; StorageError where the storage does not answer."""
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     uri, marker = storage if isinstance(storage, str) else storage.as_uri(), f".seen-{uuid.uuid4().hex}"
     objects, check = Objects.from_uri(uri), ray.remote(num_cpus=0, max_retries=0)(_why_invisible)
     nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}

@@ -6,20 +6,20 @@ Where another Ray lacks one of them, its function does without it, or says what 
 import os
 import tempfile
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
+import ray
+from ray.actor import ActorHandle
+from ray.util.placement_group import PlacementGroup, remove_placement_group
 
 from proser_core.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ray.actor import ActorHandle
     from ray.tune import Callback
-    from ray.util.placement_group import PlacementGroup
 
 AUTH_MODE = "RAY_AUTH_MODE"
 JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"
@@ -33,8 +33,6 @@ ABSENT = (ImportError, AttributeError, TypeError)
 
 
 def _absent(name: str, advice: str) -> ClusterError:
-    import ray
-
     return ClusterError(f"Ray {ray.__version__} has no {name} as Ray 2.60.0 has it; {advice}")
 
 
@@ -76,8 +74,6 @@ def release_lost_groups() -> None:
     Ray's own cleaner asks the dashboard whether the creator lives; without a dashboard it asks forever, and the next
     attempt waits for the workers' resources as long.
     """
-    from ray.util.placement_group import remove_placement_group
-
     try:
         lost = _lost_groups()
     except ABSENT:
@@ -88,11 +84,9 @@ def release_lost_groups() -> None:
         remove_placement_group(group)
 
 
-def _lost_groups() -> "list[PlacementGroup]":
+def _lost_groups() -> list[PlacementGroup]:
     """The documented table of placement groups does not name their creators."""
-    import ray
     from ray.core.generated.gcs_pb2 import PlacementGroupTableData
-    from ray.util.placement_group import PlacementGroup
 
     lost, job = [], ray.get_runtime_context().get_job_id()
     for entry in ray._private.state.state._connect_and_get_accessor().get_placement_group_table():
@@ -110,8 +104,6 @@ def keep_coordinator() -> None:
     Ray starts one for a whole cluster, on the machine of the first such training, and never on another one: every
     elastic training waits forever once that machine is lost.
     """
-    import ray
-
     try:
         from ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator import (
             get_or_create_autoscaling_coordinator,
@@ -124,9 +116,7 @@ def keep_coordinator() -> None:
     ray.get(on_head.remote(get_or_create_autoscaling_coordinator))
 
 
-def _coordinate_here(get_or_create: "Callable[[], ActorHandle]") -> None:
-    import ray
-
+def _coordinate_here(get_or_create: Callable[[], ActorHandle]) -> None:
     coordinator = get_or_create()
     try:
         ray.get(coordinator.__ray_ready__.remote())
@@ -138,8 +128,6 @@ def _coordinate_here(get_or_create: "Callable[[], ActorHandle]") -> None:
 def machine_is_leaving() -> bool:
     """Whether the machine of this process was announced to go away, as a cloud announces the end of a spot machine.
     False where another Ray does not say so: then its end comes unannounced. False without Ray, too."""
-    import ray
-
     if not ray.is_initialized():
         return False
     try:

@@ -6,6 +6,8 @@ import signal
 import threading
 from typing import Any
 
+import ray
+
 from pipelines.cluster.address import check_access, resolve_address
 from proser_core.errors import ClusterError, ProserError, first_line
 from proser_core.exit_codes import Terminated
@@ -28,8 +30,6 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
     no cluster answers, or it does not admit this process; `option` names the address in the message. Raises Terminated
     where SIGTERM ends it."""
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
-    import ray
-
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     on_sigterm = signal.getsignal(signal.SIGTERM)
     try:
@@ -68,8 +68,6 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
 
 def free_places(device: str) -> int:
     """How many processes with one CPU each, and one GPU where `device` is cuda, would start on the cluster now."""
-    import ray
-
     free = ray.available_resources()
     return int(min(free.get(kind, 0.0) for kind in _kinds(device)))
 
@@ -77,8 +75,6 @@ def free_places(device: str) -> int:
 def check_room(option: str, count: int, device: str, address: str) -> None:
     """Raises ClusterError where so many processes, whose number an option gives, would wait for a CPU or GPU forever;
     an empty `address` is this machine."""
-    import ray
-
     for kind in _kinds(device):
         has, free = (found.get(kind, 0.0) for found in (ray.cluster_resources(), ray.available_resources()))
         if free < count:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
-from pipelines.cluster.session import check_room, join
 from pipelines.commands.model_options import ClusterDevice, Model, chosen_device
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
@@ -138,6 +137,8 @@ def _served(request: ServeRequest, access: "Access", console: Console) -> Iterat
     if version is not None and not request.reload_pause:
         options = replace(options, model=f"models:/{version.name}/{version.number}")  # whatever the alias means later
     with nullcontext() if request.address else haproxy_before_replicas(options.longest_request):
+        from pipelines.cluster.session import check_room, join  # loads ray, which reads what is set above
+
         join(request.address, option="--address")
         from pipelines.serving.ray_server import application_status, deploy, ray_serve  # after `join`
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import graphviz
+
 from pipelines.output_files import check_output, write_output
 from pipelines.workflow import dag
 from pipelines.workflow.run_stages import REGISTERED
@@ -13,8 +15,6 @@ from proser_core.errors import ConfigError
 def draw(path: Path) -> None:
     """Write the graph of the stages: .dot as text, .svg, .png or .pdf through Graphviz. Raises ConfigError for another
     ending, a path that cannot be written, or where Graphviz is not installed."""
-    import graphviz  # only drawing needs it
-
     check_output(path, "--draw", (".dot", ".svg", ".png", ".pdf"))
     graph: Any = driver_of(dag).visualize_execution(
         [REGISTERED], inputs={}, bypass_validation=True, hide_inputs=True, show_legend=False
