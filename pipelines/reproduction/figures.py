@@ -32,7 +32,7 @@ def reproduce_figures(request: FiguresRequest, command: str, console: Console) -
         modules, more = [workflow_dag, dag], {"outliers": outliers, "command": command}
         results = execute(follower, inputs, modules, ["trials", "paged"], **more)
         page = results["paged"]
-        session.tracking.track(lambda: follower.run.report(page))
+        session.tracking.track(follower.run.report, page)
         session.tracking.settle()
         session.say(f"Report: {page.path / HTML}")
         return close(session, page.path, started, failures_of(results["trials"]))

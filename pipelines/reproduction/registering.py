@@ -1,6 +1,5 @@
 """Networks that a reproduction trained as classifiers in the model registry, to be promoted and served."""
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,7 +37,7 @@ def register_methods(
         except ProserError as error:
             session.say(f"not registered: {name}: {error}")
         else:
-            session.tracking.track(functools.partial(add, name, found))
+            session.tracking.track(add, name, found)
     session.tracking.settle()
     return versions
 

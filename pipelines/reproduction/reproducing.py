@@ -206,8 +206,7 @@ def _report(
 
     report = session.store.run("reproduction", inputs, build)
     for study in studies:
-        metrics = mean_metrics(study.results)
-        session.tracking.track(lambda run=study.run, metrics=metrics: run.report(report, metrics))  # type: ignore[misc]
+        session.tracking.track(study.run.report, report, mean_metrics(study.results))
     session.tracking.settle()
     session.console.print()
     _print_columns(request, results, families, session)

@@ -4,6 +4,8 @@ import math
 import os
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import ParamSpec
 
 from pipelines.tracking.server import is_outage
 from proser_core.errors import ConfigError, first_line
@@ -11,6 +13,7 @@ from proser_core.errors import ConfigError, first_line
 TRACKING_TIMEOUT_S, TIMEOUT_VARIABLE = 90.0, "PROSER_TRACKING_PATIENCE"
 """Seconds that a run waits at its end for a tracking server that went away, and the variable that changes it."""
 RETRY_INTERVAL_S = 2.0
+P = ParamSpec("P")
 
 
 def tracking_timeout() -> float:
@@ -35,10 +38,10 @@ class DeferredTracking:
         self._waiting: list[Callable[[], None]] = []
         self._warned: set[str] = set()
 
-    def track(self, log: Callable[[], None]) -> None:
+    def track(self, log: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
         """Log something that is safe on disk: now, or in `settle` where the tracking server is away. `log` must change
-        nothing where it is called again."""
-        self._waiting.append(log)
+        nothing where it is called again with the same arguments."""
+        self._waiting.append(partial(log, *arguments, **named))
         if len(self._waiting) > 1:  # calls keep their order, and no work waits for a server that is away
             return
         error = self._log_waiting()

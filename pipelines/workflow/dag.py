@@ -57,7 +57,7 @@ def prepared(
             for line in (f"{name}, class split {recipe.data.split_index}: {first}", *(f"  {each}" for each in more)):
                 session.say(line)
     found = [each for recipe, task in zip(recipes, tasks, strict=True) for each in data_sets(recipe, task)]
-    session.tracking.track(lambda: session.run.log_data_sets(found))
+    session.tracking.track(session.run.log_data_sets, found)
     return tasks
 
 
@@ -139,8 +139,7 @@ def reported(
 
 def logged(evaluated: Artefact, reported: Artefact, session: TrainingSession) -> Artefact:
     """The report, in tracking too."""
-    evaluation = read_evaluation(evaluated)
-    session.tracking.track(lambda: session.run.results(reported, evaluation))
+    session.tracking.track(session.run.results, reported, read_evaluation(evaluated))
     return reported
 
 
@@ -180,5 +179,5 @@ def sweep_logged(
 ) -> Artefact:
     """The report and the best point, in tracking too."""
     best = next(iter(ranked(trials, splits[0].recipe.finetune)), [])
-    session.tracking.track(lambda: session.run.swept(sweep_reported, best))
+    session.tracking.track(session.run.swept, sweep_reported, best)
     return sweep_reported

@@ -31,7 +31,7 @@ def open_run_of(store: Store, recipe: Recipe, inputs: TrainingInputs, more: Sequ
 def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> dict[str, Any]:
     """The DAG as far as `last`, and the closing table printed; results of `last` and of what the table is made of."""
     targets, recipe = dict.fromkeys(["trials", "evaluated", REPORTED, last]), inputs.recipes[0]
-    session.tracking.track(lambda: session.run.save_view(recipe.name, inputs.finetunes, recipe.data.settings))
+    session.tracking.track(session.run.save_view, recipe.name, inputs.finetunes, recipe.data.settings)
     results = execute(session, inputs, [dag], targets)
     session.console.print()
     for table in run_tables(read_table(results[REPORTED].path)):

@@ -174,7 +174,7 @@ def execute(
     with mark_run_failed(run, store), system_metrics(run), node_metrics(run, cluster):
         given = {**vars(inputs), "session": session, "store": store, **more}
         results = driver_of(*modules).execute(list(targets), inputs=given)
-    session.tracking.track(lambda: run.end("FINISHED"))
+    session.tracking.track(run.end, "FINISHED")
     session.tracking.settle()
     return results
 

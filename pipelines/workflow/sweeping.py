@@ -126,7 +126,7 @@ def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, star
     decisive = ["sweep", request.spaces, request.num_samples, request.splits, seeds]
     run = open_run(session.store, request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
     view, settings = f"{request.recipe.name}: {spaces}", request.recipe.data.settings
-    session.tracking.track(lambda: run.save_view(view, inputs.finetunes, settings))
+    session.tracking.track(run.save_view, view, inputs.finetunes, settings)
     results = execute(session.follow(run), inputs, [dag], ["trials", REPORTED])
     report = results[REPORTED].path
     session.console.print()

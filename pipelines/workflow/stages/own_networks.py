@@ -43,4 +43,4 @@ def title(plan: OwnPlan) -> str:
 def _track(plan: OwnPlan, session: TrainingSession) -> None:
     """The metrics of its epochs, in tracking too."""
     name = f"{METHODS_FOLDER}/{slug(plan.network.name)}/split_{plan.recipe.data.split_index}"
-    session.tracking.track(lambda: session.run.curve(name, spec.read_epochs(plan.folder)))
+    session.tracking.track(session.run.curve, name, spec.read_epochs(plan.folder))

@@ -40,8 +40,7 @@ def pretrain(
         with session.store.stage(spec.PRETRAIN):
             _train(missing, curves, session)
     for plan in plans:
-        curve = spec.PRETRAIN + curves[plan.folder]
-        session.tracking.track(lambda plan=plan, curve=curve: session.run.curve(curve, spec.read_epochs(plan.folder)))  # type: ignore[misc]
+        session.tracking.track(session.run.curve, spec.PRETRAIN + curves[plan.folder], spec.read_epochs(plan.folder))
     return [found_pretraining(plan) for plan in plans]
 
 

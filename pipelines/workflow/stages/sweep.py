@@ -112,7 +112,7 @@ def track_rows(rows: Sequence[Row], session: TrainingSession) -> None:
     """Bring tracking up to date with the rows of a sweep."""
     for row in rows:
         epochs = spec.read_epochs(session.store.root / spec.TRIALS / row["key"])
-        session.tracking.track(lambda row=row, epochs=epochs: session.run.track_trial(row, epochs))  # type: ignore[misc]
+        session.tracking.track(session.run.track_trial, row, epochs)
 
 
 class SweepWatch:
