@@ -10,12 +10,12 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from pipelines.console import shown
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import write_picture
+from pipelines.reports.figures.style import VERMILLION
 from proser_core.naming import UNKNOWN
 
 NUM_IMAGES = 40
 COLUMNS = 8
 MAX_NAME = 22  # characters of a class or of a file's name
-FRAME = "#D55E00"
 
 
 class ContactSheet:
@@ -50,7 +50,7 @@ class ContactSheet:
             axis.imshow(pixels, interpolation="nearest")
             if label == UNKNOWN:
                 axis.set_frame_on(True)
-                axis.spines[:].set(color=FRAME, linewidth=3)
+                axis.spines[:].set(color=VERMILLION, linewidth=3)
             against = f"{score:.2f} {'>' if label == UNKNOWN else '≤'} 0"
             lines = [_drawn(label), against, _drawn(name.rsplit("/", 1)[-1])]
             axis.set_xlabel("\n".join(lines), fontsize=7, parse_math=False)

@@ -6,6 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import binomtest, ks_2samp
 
+from pipelines.reports.figures.style import VERMILLION
+
 LEVEL = 0.01  # of significance: the probability of a false alarm on images of the same kind
 
 
@@ -52,7 +54,7 @@ def drift_figure(new: np.ndarray, validation: np.ndarray, formula: str) -> Figur
     bins = np.histogram_bin_edges(np.concatenate([new, validation]), 40).tolist()
     label = f"{len(new):,} new images"
     axes.hist(validation, bins, density=True, color="0.75", label=f"{len(validation):,} validation images")
-    axes.hist(new, bins, density=True, histtype="step", color="#d55e00", linewidth=1.8, label=label)
+    axes.hist(new, bins, density=True, histtype="step", color=VERMILLION, linewidth=1.8, label=label)
     axes.axvline(0, color="0.2", linestyle="--", linewidth=1, label="threshold: unknown to the right")
     axes.set_xlabel(f"unknown score: {formula} + bias")
     axes.set_ylabel("density")

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pipelines.console import TitledTable
+from pipelines.reports.figures.style import BLUE, VERMILLION
 from pipelines.reports.page import markdown_table
 from proser_core.data.splits.class_split import in_words, setting_at
 from proser_core.recognition.comparison import Comparison
@@ -61,7 +62,7 @@ def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> 
     axes = figure.subplots()
     for place, name in enumerate(reversed(names)):
         each = comparison.differences[name]
-        colour = "#0072b2" if each.holds(comparison.tolerance) else "#d55e00"
+        colour = BLUE if each.holds(comparison.tolerance) else VERMILLION
         axes.plot([100 * each.low, 100 * each.high], [place, place], color=colour, linewidth=2)
         axes.plot(100 * each.difference, place, "o" if each.holds(comparison.tolerance) else "X", color=colour)
     axes.axvline(0, color="0.6", linewidth=0.8)

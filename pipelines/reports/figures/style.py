@@ -13,8 +13,8 @@ from proser_core import titles
 from proser_core.titles import scored
 
 # Okabe and Ito's colours, which differ in lightness too
-COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
-BLACK, BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, _ = COLOURS
+BLACK, BLUE, VERMILLION, GREEN = "#000000", "#0072B2", "#D55E00", "#009E73"
+PINK, ORANGE, SKY, SILVER = "#CC79A7", "#E69F00", "#56B4E9", "#999999"
 GREY, MAROON, INDIGO = "#5E5E5E", "#661100", "#332288"
 OLIVE, TEAL, ROSE = "#999933", "#44AA99", "#CC6677"
 SELECTED = VERMILLION

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import betaln
 
-from pipelines.reports.figures.style import COLOURS
+from pipelines.reports.figures.style import BLUE
 
 TOP = 3.2  # of the axis of densities; below 1, alpha has a density without bound at 0 and 1
 MOST_COLUMNS = 4
@@ -40,8 +40,8 @@ def _panel(axes: Axes, alpha: float, alphas: Sequence[float]) -> None:
         if other != alpha:
             axes.plot(ratios, density(other, ratios), color="#bbbbbb", lw=0.9, zorder=1)
     heights = density(alpha, ratios)
-    axes.fill_between(ratios, heights, color=COLOURS[1], alpha=0.22, lw=0, zorder=2)
-    axes.plot(ratios, heights, color=COLOURS[1], lw=2.4, zorder=3, label=f"{alpha:g}")
+    axes.fill_between(ratios, heights, color=BLUE, alpha=0.22, lw=0, zorder=2)
+    axes.plot(ratios, heights, color=BLUE, lw=2.4, zorder=3, label=f"{alpha:g}")
     axes.set_title(f"alpha = {alpha:g}", fontsize=11)
     axes.text(0.5, 0.965, _where(alpha), transform=axes.transAxes, ha="center", va="top", fontsize=8.5)
     axes.set(xlim=(0, 1), ylim=(0, TOP), yticks=[0, 1, 2, 3])

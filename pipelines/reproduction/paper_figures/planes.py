@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
-from pipelines.reports.figures.style import COLOURS, entitle
+from pipelines.reports.figures.style import BLUE, GREEN, ORANGE, PINK, SILVER, SKY, VERMILLION, entitle
 
-KNOWN_COLOURS = (COLOURS[1], COLOURS[5], COLOURS[3], COLOURS[4], COLOURS[6], COLOURS[7])
+KNOWN_COLOURS = (BLUE, ORANGE, GREEN, PINK, SKY, SILVER)
 DOTS, AREAS = 0.88, 0.3  # a class's dots are darker than its colour, and its area paler, so that they stand out
 KNOWN_MARKERS = "osDvp*h"  # one more than colours, so that no pair of both returns before class 42
 NOVEL_MARKERS: tuple[dict[str, Any], ...] = (
@@ -23,7 +23,7 @@ NOVEL_MARKERS: tuple[dict[str, Any], ...] = (
     {"marker": "^", "facecolors": "white", "edgecolors": "black", "linewidths": 0.8, "s": 17},
     {"marker": "<", "facecolors": "#bbbbbb", "edgecolors": "black", "linewidths": 0.8, "s": 17},
 )
-GENERATED: dict[str, Any] = {"marker": "P", "color": COLOURS[2], "edgecolors": "#5c2800", "linewidths": 0.4, "s": 20}
+GENERATED: dict[str, Any] = {"marker": "P", "color": VERMILLION, "edgecolors": "#5c2800", "linewidths": 0.4, "s": 20}
 UNKNOWN_FILL, UNKNOWN_HATCH, HATCH_COLOUR = "white", "////", "#a0a0a0"
 MARGIN = 0.1  # of a plane around its points, as a share of their extent
 
