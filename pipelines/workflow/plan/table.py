@@ -12,15 +12,14 @@ from proser_core.titles import counted, duration
 
 
 def plan_table(
-    title: str, plans: Sequence[SplitPlan], first: dict[str, str], each: str, cluster: dict[str, str]
+    title: str, plans: Sequence[SplitPlan], above: dict[str, str], each: str, below: dict[str, str]
 ) -> Table:
-    """The plan for people: `first` are rows above those of the splits, `each` says what a split's fine-tunes are,
-    `cluster` are rows below."""
+    """The plan for people: the rows of the splits between others; `each` says what a split's fine-tunes are."""
     table = TitledTable(title=title, show_header=False, box=None, title_style="bold")
     trials, missing = sum(plan.trials for plan in plans), sum(plan.missing for plan in plans)
     family = plans[0].recipe.data.split_family
     indices = ", ".join(str(plan.recipe.data.split_index) for plan in plans)
-    for name, text in first.items():
+    for name, text in above.items():
         table.add_row(f"  {name}", text)
     row, kind = ("class split", "index") if len(plans) == 1 else ("class splits", "indices")
     table.add_row(f"  {row}", f"{kind} {indices} of {family}" if family else f"{kind} {indices}")
@@ -28,7 +27,7 @@ def plan_table(
     table.add_row("  pretrain", _done(len(plans), sum(not plan.pretrained for plan in plans), "train"))
     table.add_row("  fine-tune", _done(trials, missing, "train"))
     table.add_row("", f"{trials // len(plans)} per split: {each}")
-    for name, text in cluster.items():
+    for name, text in below.items():
         table.add_row(f"  {name}", text)
     return table
 

@@ -26,21 +26,25 @@ from proser_core.store.store import Store, load_if_complete
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """One class split: what of it is finished, or a user's own weights; its images by role; how many of its `trials`
-    are still to be trained, and the `epochs` that they have left: of those that go through, and then by rung of those
-    that may be stopped early; whether the embeddings of a frozen backbone are there, and of how many images another
-    plan has them computed before; the folders of the next trainings, the pretraining or the points."""
+    """One class split: what of it is finished, and what is to be trained."""
 
     recipe: Recipe
     prepared: bool
     pretrained: bool
+    """Also where the weights are a user's own."""
     images: dict[str, int]
+    """By role."""
     trials: int
     missing: int
+    """Trials that are still to be trained."""
     epochs: Sequence[Sequence[int]]
+    """That these have left: of those that go through, and then by rung of those that may be stopped early."""
     embedded: bool = False
+    """Whether the embeddings of a frozen backbone are there."""
     embedded_before: int = 0
+    """Images whose embeddings another plan has computed before."""
     folders: tuple[Path, ...] = ()
+    """Of the next trainings, the pretraining or the points."""
 
     @property
     def needs_embeddings(self) -> int:
@@ -97,28 +101,33 @@ def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
 def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInputs, store: Store) -> SplitPlan:
     # as many, of any key: the keys of trials are not known before the pretraining
     trials = [Trial(replace(recipe, finetune=each), "", {}, store.root / "none") for each in inputs.finetunes]
-    count, stoppable = len(trials), frozenset(inputs.stoppable)
-    left = epochs_left(trials, stoppable)
-    checkpoint = inputs.pretrained_file
+    stoppable, checkpoint = frozenset(inputs.stoppable), inputs.pretrained_file
     task = find_artefact(store, store.folder(PREPARE, prepare_key(data_inputs)))
+    plan = SplitPlan(
+        recipe,
+        prepared=task is not None,
+        pretrained=checkpoint is not None,
+        images=expected_images(recipe, inputs.data_dir) if task is None else TaskSummary.read(task.path).counts,
+        trials=len(trials),
+        missing=len(trials),
+        epochs=epochs_left(trials, stoppable),
+    )
     if task is None:
-        images = expected_images(recipe, inputs.data_dir)
-        return SplitPlan(recipe, False, checkpoint is not None, images, count, count, left)
-    images = TaskSummary.read(task.path).counts
+        return plan
     folder = plan_pretraining(recipe, task, store.root, bf16=inputs.bf16, own=checkpoint).folder
     pretrained = find_artefact(store, folder)
     if pretrained is None:
         is_frozen = recipe.network.is_frozen("pretrain")
-        embeddings = store.folder(EMBEDDINGS, embedding_inputs(recipe, task))
-        embedded = is_frozen and find_artefact(store, embeddings) is not None
-        return SplitPlan(recipe, True, checkpoint is not None, images, count, count, left, embedded, folders=(folder,))
+        embeddings = is_frozen and find_artefact(store, store.folder(EMBEDDINGS, embedding_inputs(recipe, task)))
+        return replace(plan, embedded=bool(embeddings), folders=(folder,))
     trials = TrainedSplit(recipe, task, pretrained, inputs.bf16).trials(inputs.finetunes, store)
     sync(store, [trial.folder for trial in trials])
     poll_storage(store, [trial.folder for trial in trials])
     behind = fallen_behind([trial for trial in trials if trial.recipe.finetune in stoppable])
     missing = sum(trial.key not in behind and load_if_complete(trial.folder) is None for trial in trials)
     points = tuple(trial.folder for trial in trials if not trial.is_control)  # which other points share
-    return SplitPlan(recipe, True, True, images, len(trials), missing, epochs_left(trials, stoppable), folders=points)
+    left = epochs_left(trials, stoppable)
+    return replace(plan, pretrained=True, trials=len(trials), missing=missing, epochs=left, folders=points)
 
 
 def has_begun(plans: Sequence[SplitPlan], store: Store) -> bool:
