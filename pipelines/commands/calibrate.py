@@ -113,7 +113,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
             f"{validated:,} of these images are validation images of the model's training. If it was trained on others "
             "of them, fewer new images stay known than said: calibrate on images that it was not trained on",
         )
-    say(console, f"Model: {registered.in_words}")
+    say(console, f"Model: {registered.in_words()}")
     return 1 if scored.failures else 0
 
 

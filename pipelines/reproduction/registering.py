@@ -29,7 +29,7 @@ def register_methods(
 
     def add(name: str, classifier: Artefact) -> None:
         versions.append(_register(name, classifier, split, session))
-        session.say(f"registered: {name}: {versions[-1].in_words}")
+        session.say(f"registered: {name}: {versions[-1].in_words()}")
 
     for name in names:
         try:

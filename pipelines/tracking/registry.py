@@ -65,13 +65,8 @@ class Registered:
     aliases: tuple[str, ...]
     champion: str
 
-    @property
-    def in_words(self) -> str:
-        """Its URI and aliases, and which other version is the champion."""
-        return self.in_words_as("")
-
-    def in_words_as(self, method: str) -> str:
-        """As `in_words`, with the method that it is."""
+    def in_words(self, method: str = "") -> str:
+        """Its URI and aliases, the method that it is, if given, and which other version is the champion."""
         words = f"models:/{self.name}/{self.version} ({', '.join(self.aliases)}){f': {method}' if method else ''}"
         if self.champion == self.version:
             return words

@@ -51,7 +51,7 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
     results = run_stages(inputs, session, REGISTERED)
     if (model := results[REGISTERED]) is not None:
         method = _method(read_evaluation(results["evaluated"]))
-        session.say(f"Model: {model.in_words_as(method)}")
+        session.say(f"Model: {model.in_words(method)}")
         session.say(f"Try it: proser serve models:/{model.name}/{model.version}")
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)
 

@@ -94,8 +94,8 @@ def test_of_two_first_versions_at_once_the_first_is_champion(
     assert {alias: int(number) for alias, number in aliases.items()} == {"candidate": 1, "champion": 1}
     parent.client.delete_registered_model_alias("two", "champion")
     third = registered(parent.client, "third")
-    assert third.in_words == "models:/two/3 (candidate); none is champion"
-    assert third.in_words_as("PROSER, gap") == "models:/two/3 (candidate): PROSER, gap; none is champion"
+    assert third.in_words() == "models:/two/3 (candidate); none is champion"
+    assert third.in_words("PROSER, gap") == "models:/two/3 (candidate): PROSER, gap; none is champion"
     assert "champion" not in parent.client.get_registered_model("two").aliases
     parent.client.set_registered_model_alias("two", "champion", "3")
-    assert registered(parent.client, "first").in_words == "models:/two/1 (candidate); the champion is version 3"
+    assert registered(parent.client, "first").in_words() == "models:/two/1 (candidate); the champion is version 3"
