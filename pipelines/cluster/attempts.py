@@ -1,4 +1,4 @@
-"""How often a training is attempted, and what is said of one that did not end by itself."""
+"""How often a training is attempted, and the reason that is reported for one that did not end by itself."""
 
 import re
 from pathlib import Path

@@ -14,7 +14,7 @@ from proser_core.store.lock import exclusive_training
 
 
 def run_here(jobs: Sequence[Job], max_seconds: float) -> Iterator[Path]:
-    """Train for at most `max_seconds` (0: no limit), and give the folder of each that has finished; the reason of one
+    """Train for at most `max_seconds` (0: no limit), and yield the folder of each that has finished; the reason of one
     that fails is in its folder. Raises StorageError where the disk is full."""
     began, threads = time.monotonic(), torch.get_num_threads()
     for job in jobs:

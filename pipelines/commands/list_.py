@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 def print_listing(kind: str, data_dir: Path | None, console: Console) -> int:
     """A table of one kind, data and outlier sets with the place where they were found; or the names of every kind.
-    Raises ConfigError for a kind that there is not, or no such folder."""
+    Raises ConfigError for an unknown kind, or a folder that does not exist."""
     if data_dir is not None and not data_dir.is_dir():
         raise ConfigError(f"--data-dir got {data_dir}, which is not a folder; give the one that holds the data sets")
     kinds = _kinds(data_dir)

@@ -35,8 +35,8 @@ MAX_LISTED = 10  # skipped images that the terminal names
 
 
 def chosen_device(device: Device, console: Console, address: str = "") -> Literal["cpu", "cuda"]:
-    """`cpu` or `cuda`, which is said where it was not asked for; `address` is of a Ray cluster that runs the network
-    instead of this machine. Raises ConfigError for a GPU that torch does not find on this machine."""
+    """`cpu` or `cuda`; prints that it is the GPU where that was not asked for. `address` is of a Ray cluster that runs
+    the network instead of this machine. Raises ConfigError for a GPU that torch does not find on this machine."""
     import torch  # not for --help
 
     if address or device == "cpu":

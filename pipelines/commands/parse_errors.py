@@ -24,7 +24,7 @@ IMAGES = ("--data-dir", "--data")
 def one_line_errors(
     arguments: Sequence[str], options: Callable[[], Iterable[str]], usage: str
 ) -> AbstractContextManager[None]:
-    """Within it, tyro raises ConfigError for `arguments` that it cannot parse. `options` has the names that there are,
+    """Within it, tyro raises ConfigError for `arguments` that it cannot parse. `options` gives the known names,
     and `usage` is the command line that explains them."""
     on_parse_error = getattr(getattr(tyro, "_errors", None), "on_parse_error", None)
     if on_parse_error is None:

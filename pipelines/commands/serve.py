@@ -151,7 +151,8 @@ def _served(request: ServeRequest, access: "Access", console: Console) -> Iterat
 
 @contextmanager
 def _stop_signals() -> Iterator[Callable[[], threading.Event]]:
-    """What gives an event that Ctrl-C and SIGTERM set from then on; a second one does not break off the first's end."""
+    """A function that returns an event, which Ctrl-C and SIGTERM set from then on; a second signal does not interrupt
+    the shutdown that the first began."""
     event = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

@@ -95,7 +95,7 @@ def decision_note(
 
 
 def differing_classes(comparison: Comparison) -> list[str]:
-    """What a comparison of two classifiers with different classes says, and what it does not."""
+    """Lines on a comparison of two classifiers with different classes: what was compared, and which classes differ."""
     if not comparison.common:
         return []
     new = first_names(

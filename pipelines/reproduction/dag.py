@@ -77,7 +77,7 @@ def methods_registered(
 
 
 def found_outliers(outliers: OutlierNames, data_dir: DataRoot, session: TrainingSession) -> OutlierNames:
-    """The sets whose images are in the data directory; none of a data set that is missing, which is said."""
+    """The sets whose images are in the data directory, none of a missing data set; prints which are left out."""
     found = {}
     for known, names in outliers.items():
         there = tuple(name for name in names if not open_outlier_set(name, data_dir).missing)

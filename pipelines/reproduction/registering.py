@@ -24,7 +24,7 @@ def register_methods(
     names: Sequence[str], split: TrainedSplit, schedule: ScheduleName, session: TrainingSession
 ) -> list[Registered]:
     """The classifiers of the methods on a class split as versions of the recipe's model, in this order; the last one is
-    the candidate. A method that was not trained is said, and left out."""
+    the candidate. Prints which they are, and methods that are left out because they were not trained."""
     versions: list[Registered] = []
 
     def add(name: str, classifier: Artefact) -> None:

@@ -54,7 +54,7 @@ class PreparedStudy(ResolvedStudy):
 
 
 def check_reproducible(request: ReproduceRequest) -> None:
-    """Raises ConfigError for methods that there are not, and options with which nothing can be reproduced."""
+    """Raises ConfigError for unknown methods, and options with which nothing can be reproduced."""
     for name in (*request.methods, *request.register):
         look_up("method", name, METHODS)
     tuned, plain = request.recipe.finetune, FinetuneConfig()

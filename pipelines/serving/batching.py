@@ -46,7 +46,7 @@ class InProgress:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Another piece, which is the block."""
+        """Count the block as another piece."""
         piece = object()
         self._began[piece] = time.monotonic()
         try:

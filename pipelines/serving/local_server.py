@@ -17,8 +17,8 @@ BACKLOG = 2048
 
 @contextmanager
 def local_server(options: Options, host: str, port: int) -> Iterator[Callable[[float], dict[str, str]]]:
-    """Run a server; once it answers, give what tells its state, as `Recogniser.state` does. In the end requests that
-    have begun are answered. Raises ConfigError for a port that is taken meanwhile."""
+    """Run a server in a thread, and yield a function that returns its state, as `Recogniser.state` does. At the end of
+    the block requests that have begun are answered. Raises ConfigError for a port that is taken meanwhile."""
     recogniser = Recogniser(options)
     config = uvicorn.Config(
         application(recogniser),

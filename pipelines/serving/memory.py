@@ -22,8 +22,8 @@ class Memory:
 
     @contextmanager
     def of_request(self) -> Iterator[Callable[[int], None]]:
-        """What counts so many more bytes, until the end of the block. It raises HTTPException 503 where other requests
-        hold too many."""
+        """A function that counts further bytes of one request until the block ends. It raises HTTPException 503 where
+        other requests hold too many."""
         own = 0
 
         def hold(count: int) -> None:

@@ -90,8 +90,8 @@ def _delete(seconds: float) -> None:
 
 
 def deploy(options: Options, replicas: tuple[int, int]) -> Callable[[float], dict[str, str]]:
-    """The least and the most replicas. Once they answer: what asks one of them for its state, within so many seconds.
-    Raises ClusterError where they do not start."""
+    """Start between the least and the most replicas, and wait until they answer. Returns a function that asks one of
+    them for its state, within so many seconds. Raises ClusterError where they do not start."""
     deployment = deployment_of(options, replicas)
     with _cluster_errors("the server did not start; its replicas write to Ray's folder of logs"):
         handle = serve.run(deployment.bind(options), name=APPLICATION, route_prefix="/")
@@ -99,7 +99,7 @@ def deploy(options: Options, replicas: tuple[int, int]) -> Callable[[float], dic
 
 
 def deployment_of(options: Options, replicas: tuple[int, int]) -> serve.Deployment:
-    """What Ray Serve has to know of the least and the most replicas."""
+    """The deployment of between the least and the most replicas."""
     least, most = replicas
     scaling: dict[str, Any] = {"num_replicas": least}
     if least < most:

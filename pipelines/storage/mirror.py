@@ -23,7 +23,7 @@ from proser_core.store.lock import IDENTITY, absent_folders, exclusive_storage
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
 
 MIRROR_VARIABLE = "PROSER_MIRROR"
-"""Variable with the folder of a machine's mirrors, in the place of ~/.cache/proser."""
+"""Variable with the folder of a machine's mirrors, instead of ~/.cache/proser."""
 STORE, NODE = "storage", "node"
 """Parts of a mirror: the driver's store, and the folder in which workers of the machine train."""
 USER_FILES = "files"
@@ -39,7 +39,7 @@ def mirror_folder(uri: str) -> Path:
 
 
 def with_files(job: Job, place: Callable[[str], str]) -> Job:
-    """The job with other paths of its files of weights, each an empty string where it has none."""
+    """The job with `place` of the path of each of its weights files; a path is empty where the job has no such file."""
     network = job.recipe["network"]
     network = {**network, "weights_file": place(network["weights_file"])}
     job = replace(job, weights=place(job.weights), recipe={**job.recipe, "network": network})
@@ -238,8 +238,8 @@ def find_artefact(store: Store | None, folder: Path) -> Artefact | None:
 
 
 def find_content(store: Store | None, stage: Path, digest: str) -> Artefact | None:
-    """The artefact below a stage's folder whose files have this digest, alone of which more than the manifest is read;
-    None without one. `store` may be None for a folder that all machines see."""
+    """The artefact of a stage whose files have this digest; None without one. Of the others only manifests are read.
+    `store` may be None for a folder that all machines see."""
     if isinstance(store, Mirror):
         manifests = store.manifests(stage)
     else:

@@ -73,8 +73,8 @@ def holder(client: MlflowClient, model: str, alias: str) -> str:
 
 
 def settle(client: MlflowClient, model: str, alias: str) -> str:
-    """The version that has the alias. Decisions whose process was killed, or never learnt whether the alias moved, end:
-    one whose version has the alias as finished, and all others, which moved nothing, as killed."""
+    """The version that has the alias. Ends the runs of decisions whose process was killed, or never learnt whether the
+    alias moved: as finished where their version has the alias, else, since they moved nothing, as killed."""
     now = holder(client, model, alias)
     query = f"{_of(model, alias)} and tags.`{KIND}` != '{OVERTAKEN}'"
     query += "".join(f" and attributes.status != '{status}'" for status in ("FINISHED", "KILLED"))

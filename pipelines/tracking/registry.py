@@ -86,7 +86,7 @@ def register(
 
     `run` gives the id of the run that a new version belongs to, and is entered for one alone; `inputs` are the images
     that it was made of and measured on. A version that was made of the same artefact is found again and becomes the
-    candidate. A registration that was cut off is gone on with.
+    candidate. A registration that was interrupted is completed.
     """
     existing = _made_of(client, digest, versions_of(client, name))
     if existing is None:
@@ -173,7 +173,7 @@ def _log_model(
     inputs: Sequence[DatasetInput],
 ) -> str:
     """The URI of the classifier as a logged model, with its metrics, at its run and the parent of that, neither of
-    which is marked as running. One without a version is of an earlier attempt, and is gone on with."""
+    which is marked as running. One without a version is of an earlier attempt, which is completed."""
     run = client.get_run(run_id)
     begun = (
         each

@@ -47,8 +47,8 @@ def find_child(client: MlflowClient, experiment_id: str, parent_id: str, trial_k
 
 @contextmanager
 def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None = None) -> Iterator[str]:
-    """A run for one piece of work, made when it is entered, or gone on with where its tags have a TRIAL_KEY: finished
-    at the end, failed where that raises."""
+    """A run for one piece of work, which is the block: created on entering it, or resumed where its tags have a
+    TRIAL_KEY that a run has; finished at the end, failed where the block raises."""
     experiment_id, tags = server.experiment_id(client), tags or {}
     found = find_child(client, experiment_id, tags[PARENT_TAG], tags[TRIAL_KEY]) if TRIAL_KEY in tags else None
     run = found or create_run(client, experiment_id, title, tags)
@@ -232,7 +232,7 @@ class ParentRun:
             for child in self._children.values():
                 if child.is_running:
                     child.end("KILLED")
-        if reason:  # in the place of a report, which is logged again
+        if reason:  # instead of a report, which is logged again
             self.client.log_batch(self.run_id, tags=[RunTag(NOTE, reason), RunTag(REPORTED, "")])
         self.client.set_terminated(self.run_id, status)
         self.status = status

@@ -68,7 +68,7 @@ def find(client: MlflowClient, uri: str) -> Version:
 
 
 def existing_versions(client: MlflowClient, name: str) -> list[Version]:
-    """As `versions_of`; raises TrackingError with the models that there are where there is none."""
+    """As `versions_of`; where there is none it raises TrackingError, which lists the existing models."""
     versions = versions_of(client, name)
     if not versions:
         names = ", ".join(_model_names(client)) or "none yet. `proser run` registers one"

@@ -99,8 +99,8 @@ def register_best(
 
 @contextmanager
 def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> Iterator[tuple[Path, Store | None]]:
-    """The folder of this machine with the sweep's trainings, and their storage, which is locked; None for a folder that
-    is only read."""
+    """The folder on this machine with the sweep's trainings, and their storage, locked; None in place of the storage
+    for a folder that is only read."""
     if isinstance(storage, Path) and not writes:
         yield storage.expanduser().resolve(), None
         return
@@ -192,8 +192,8 @@ def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Me
 
 
 def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> tuple[Tables | None, Tables | None]:
-    """What the two networks that were trained by cross-entropy, the pretrained one and the control, are evaluated by;
-    None where the storage lacks one."""
+    """The tables of the two networks that were trained by cross-entropy, the pretrained one and the control; None for
+    one that the storage lacks."""
     pretrained = _pretraining_of(trial, networks.recipe, networks.task, networks.store)
     if control and find_artefact(networks.store, networks.trial_folders / control["key"]) is None:
         control = None
@@ -204,7 +204,7 @@ def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> t
 
 
 def _controls(networks: Networks, pretrained: Tables | None, control: Tables | None) -> dict[str, Metrics]:
-    """The baselines of a trial, of the networks that there are."""
+    """The baselines of a trial, as far as their networks are in the storage."""
     recipe, task, either = networks.recipe, networks.open_set_task, pretrained or control
     targets = None if either is None else fitting_targets(recipe, task, either)
     reports = controls(pretrained, control, task, recipe.calibration.target_rate, targets)

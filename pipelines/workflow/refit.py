@@ -163,7 +163,7 @@ def with_batches(recipe: Recipe, size: int) -> Recipe:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What the proxy says of the training, and the fine-tune that it chose, with its name."""
+    """The results of the proxy, and what it chose: the fine-tune, with its name, the score and the network."""
 
     proxy: Proxy
     finetune: FinetuneConfig

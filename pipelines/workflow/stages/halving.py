@@ -100,7 +100,7 @@ def _score(trial: Trial, percent: int) -> float | None:
 
 
 def _has_reached(trial: Trial, percent: int) -> bool:
-    """Whether it has come so far, and has not failed on its way on: then it is tried again."""
+    """Whether it has trained so far. One that failed later has not: it is tried again."""
     if percent < WHOLE and _score(trial, percent) is not None:
         return not read_failure(trial.folder)
     return load_if_complete(trial.folder) is not None

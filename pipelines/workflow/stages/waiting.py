@@ -29,9 +29,9 @@ def show_progress(
     note: Callable[[Sequence[Plan], Epochs], str],
     track: Callable[[Epochs], None] = lambda epochs: None,
 ) -> Iterator[None]:
-    """Say which plans go on where they were stopped, in lines that begin with their titles, and show the epochs of all
-    while the block trains each by so many workers. Once a second `note` makes a few words of those that run and of all
-    epochs, and `track` brings tracking up to date, whose failure does not stop the bar."""
+    """Print which plans resume, in lines that begin with their titles, and show the epochs of all while the block
+    trains each with so many workers. Once a second `note` describes those that run and the epochs of all in a few
+    words, and `track` brings tracking up to date; its failure does not stop the bar."""
     folders = [plan.folder for plan in plans]
     poll_storage(session.store, folders)
     for plan in plans:
@@ -57,7 +57,8 @@ def show_progress(
 
 
 def number_running(session: TrainingSession, begun: int, workers: int) -> int:
-    """How many trainings run, of those that have begun, now or before: as many as the cluster has room for."""
+    """How many of the trainings that have begun, now or in an earlier run, can run now: the cluster may have room for
+    fewer."""
     return begun if session.cluster.starting else min(begun, session.cluster.concurrent_jobs(workers))
 
 
