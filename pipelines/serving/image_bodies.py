@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from fastapi import HTTPException
@@ -63,8 +64,7 @@ def _of_json(body: bytes, limits: Limits) -> list[bytes]:
     images = content.get("images") if isinstance(content, dict) else None
     if not isinstance(images, list) or not images:
         raise HTTPException(400, f"got JSON without a list of images; need {FORMS}")
-    check_count(len(images), limits)
-    return [from_base64(text, number) for number, text in enumerate(images)]
+    return from_base64(images, limits)
 
 
 def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
@@ -86,11 +86,27 @@ def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
     files = [content for head, _, content in divided if FILE.search(QUOTED.sub(b"", head[:HEAD]))]
     if not files:
         raise HTTPException(400, f"got a form without a file; need {FORMS}")
-    check_count(len(files), limits)
+    _check_count(len(files), limits)
     return files
 
 
-def check_count(images: int, limits: Limits) -> None:
+def from_base64(texts: Sequence[object], limits: Limits) -> list[bytes]:
+    """The content of image files. Raises HTTPException for too many, or with the number of one that is not
+    base64."""
+    _check_count(len(texts), limits)
+    return [_decoded(text, number) for number, text in enumerate(texts)]
+
+
+def _decoded(text: object, number: int) -> bytes:
+    if not isinstance(text, str):
+        raise HTTPException(400, f"image {number} is no text; need an image file's content as base64 text")
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise HTTPException(400, f"image {number} is not base64 ({error}); encode the image file's content") from error
+
+
+def _check_count(images: int, limits: Limits) -> None:
     """Refuse more images than one request may have."""
     if images > limits.max_images:
         raise HTTPException(
@@ -115,13 +131,3 @@ def decoded_images(encoded: list[bytes], size: int, limits: Limits, content_type
     except DataError as error:
         is_form = content_type.startswith("application/x-www-form-urlencoded")  # curl -d drops bytes of a file
         raise HTTPException(422, f"{error}{'. With curl, send it with --data-binary @FILE' * is_form}") from error
-
-
-def from_base64(text: object, number: int) -> bytes:
-    """An image file's content. Raises HTTPException with the number of the image."""
-    if not isinstance(text, str):
-        raise HTTPException(400, f"image {number} is no text; need an image file's content as base64 text")
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise HTTPException(400, f"image {number} is not base64 ({error}); encode the image file's content") from error

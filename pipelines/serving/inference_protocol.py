@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import HTTPException
 from pydantic import ValidationError
 
-from pipelines.serving.image_bodies import check_count, from_base64
+from pipelines.serving.image_bodies import from_base64
 from pipelines.serving.limits import Limits
 from pipelines.serving.messages import InferenceRequest
 from pipelines.serving.prediction_rows import rounded
@@ -36,9 +36,7 @@ def read_request(body: bytes) -> InferenceRequest:
 
 def encoded_images(request: InferenceRequest, limits: Limits) -> list[bytes]:
     """The image files of a request."""
-    data = request.inputs[0].data
-    check_count(len(data), limits)
-    return [from_base64(text, number) for number, text in enumerate(data)]
+    return from_base64(request.inputs[0].data, limits)
 
 
 def tensors(class_names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
