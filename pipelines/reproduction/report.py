@@ -78,14 +78,13 @@ def write_numbers(results: Sequence[SplitResult], families: Mapping[str, str], p
 
 def _images(columns: Sequence[TableColumn], recipes: Mapping[str, Sequence[Any]]) -> str:
     """Data set, class splits and seeds of what was measured in any column, each once."""
-    titles = {
-        images_title(STUDIES[study].data_of(found.family, 0), found.splits, seeds): None
-        for found in columns
-        if found.splits
-        for study in [found.spec.study]
-        for seeds in [[each["seed"] for each in recipes[study] if each["data"]["split_index"] in found.splits]]
-    }
-    return "; ".join(titles)
+    titles = (_title(each, recipes[each.spec.study]) for each in columns if each.splits)
+    return "; ".join(dict.fromkeys(titles))
+
+
+def _title(found: TableColumn, recipes: Sequence[Any]) -> str:
+    seeds = [each["seed"] for each in recipes if each["data"]["split_index"] in found.splits]
+    return images_title(STUDIES[found.spec.study].data_of(found.family, 0), found.splits, seeds)
 
 
 def _in_words(found: TableColumn) -> dict[str, Any]:

@@ -82,8 +82,7 @@ def _inputs(request: SweepRequest, data_dir: DataRoot) -> TrainingInputs:
             f"are stopped: on one class split, and --split-indices gives {len(request.splits)}. Give one, and sweep "
             "what it finds over the others"
         )
-    samples = dict.fromkeys(drawn, request.num_samples)
-    spaces = {name: points_of(recipe, name, samples.get(name, 0)) for name in request.spaces}
+    spaces = {name: points_of(recipe, name, request.num_samples if name in drawn else 0) for name in request.spaces}
     return TrainingInputs.of(
         request.recipes,
         data_dir,

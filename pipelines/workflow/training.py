@@ -19,26 +19,27 @@ from tune_spaces import SpaceInfo, expand, sample, space_info
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingInputs:
-    """The inputs of a training DAG: a recipe per class split, and what is trained on each.
-
-    `data_inputs` are the fields and files that decide the images of each split; `bf16` is the precision on this
-    hardware; `spaces` holds the points of each search space among `finetunes`, `space_infos` what its module says of
-    them, `stoppable` those that may be stopped early; `max_seconds` is a budget for fine-tuning (0: no limit); `proxy`
-    is what chose the fine-tune of a run that knows every class; `pretrained_file` is a user's own closed-set
-    checkpoint.
-    """
+    """The inputs of a training DAG: a recipe per class split, and what is trained on each."""
 
     recipes: list[Recipe]
     data_dir: DataRoot
     data_inputs: list[dict[str, Any]]
+    """The fields and files that decide the images of each split."""
     bf16: bool
+    """The precision on this hardware."""
     finetunes: list[FinetuneConfig]
     spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
+    """The points of each search space, which are among `finetunes`."""
     space_infos: dict[str, SpaceInfo] = field(default_factory=dict)
+    """What the module of each search space says of it."""
     stoppable: list[FinetuneConfig] = field(default_factory=list)
+    """Points that may be stopped early."""
     max_seconds: float = 0.0
+    """Budget for fine-tuning; 0 is no limit."""
     pretrained_file: Path | None = None
+    """A user's own closed-set checkpoint."""
     proxy: Proxy | None = None
+    """What chose the fine-tune of a run that knows every class."""
 
     @classmethod
     def of(
