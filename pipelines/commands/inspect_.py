@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
 def inspect(request: InspectRequest, console: Console, command: str) -> int:
     """Print what was found, and write the page. Raises ProserError for a folder, a model or a rule that cannot be used,
     or an output that cannot be written."""
-    from pipelines.reports.inspection_page import inspection_page  # these load scipy: not for --help
+    from pipelines.reports.inspection_page import inspection_page  # these load jinja2 and Pillow: not for --help
     from proser_core.data.findings import findings_of
     from proser_core.data.grouping import Grouping
     from proser_core.data.inspection import inspect_folder
