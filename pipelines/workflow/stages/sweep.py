@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -102,7 +101,7 @@ def _train(
         session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left if limit else 0.0)
 
     watch = SweepWatch(session, trials, rows, stoppable)
-    with closing(watch), poll_in_background(watch.poll, session.tracking.warn):
+    with watch.progress, poll_in_background(watch.poll, session.tracking.warn):
         if others := [trial for _, trial in missing if trial.recipe.finetune not in stoppable]:
             train(others)
         return halve(compared, train)
@@ -138,7 +137,7 @@ class SweepWatch:
         before = sum(len(spec.read_epochs(trial.folder)) for trial in trials)
         self._total = before + sum(map(sum, epochs_left(trials, stoppable)))
         starting = session.cluster.starting or STARTING
-        self._progress = ProgressBar(session.console, "sweep", self._total, "epochs", starting)
+        self.progress = ProgressBar(session.console, "sweep", self._total, "epochs", starting)
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a
@@ -162,7 +161,7 @@ class SweepWatch:
 
     def _show(self, done: int, ended: int, begun: int) -> None:
         running = number_running(self._session, begun, self._workers)
-        self._progress.update(
+        self.progress.update(
             done,
             f"{ended}/{len(self._trials)} trials",
             first_epoch(self._session, running),
@@ -178,7 +177,3 @@ class SweepWatch:
             self._tracked[trial.key] = len(epochs)
         else:
             run.track_epochs(trial.key, trial.name, trial.params(), epochs)
-
-    def close(self) -> None:
-        """Remove the progress bar."""
-        self._progress.close()

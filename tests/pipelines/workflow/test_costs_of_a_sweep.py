@@ -96,7 +96,7 @@ def test_a_bar_counts_what_will_be_trained_and_what_runs(split: TrainedSplit, tm
     for trial in trials:
         trial.folder.mkdir(parents=True)
     watch.poll()
-    (shown,) = watch._progress._bar.tasks
+    (shown,) = watch.progress._bar.tasks
     assert (shown.total, shown.fields["text"]) == (48, "first epoch of 2 trainings")
     for trial in trials[:3]:
         (trial.folder / spec.EPOCHS).write_text('{"epoch": 1}\n')
