@@ -173,8 +173,9 @@ function showPrediction(card) {
   const side = unknown ? "above" : "below";
   card.find(".score p").replaceChildren("Score ", element("b", scored(score)));
   card.find(".score p").append(`, ${side} the threshold of 0`);
-  const rows = [...known.slice(0, SHOWN), [UNKNOWN, probabilities[UNKNOWN]]].sort((one, other) => other[1] - one[1]);
-  const rest = known.slice(SHOWN);
+  const shown = known.length > SHOWN + 1 ? SHOWN : known.length; // "1 other" takes the row of the class that it hides
+  const rows = [...known.slice(0, shown), [UNKNOWN, probabilities[UNKNOWN]]].sort((one, other) => other[1] - one[1]);
+  const rest = known.slice(shown);
   if (rest.length) {
     const share = rest.reduce((sum, [, value]) => sum + value, 0);
     rows.push([counted(rest.length, "other"), share, "rest"]);

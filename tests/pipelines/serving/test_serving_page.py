@@ -202,6 +202,23 @@ class TestInABrowser:
             assert card["words"] == f"Of the known classes it is most like {name}."
             assert [row[0] for row in card["rows"]][:2] == ["unknown", name]
 
+    @pytest.mark.parametrize(("count", "last"), [(4, []), (5, []), (6, ["2 others"]), (9, ["5 others"])])
+    def test_classes_are_counted_together_where_that_saves_a_row(
+        self, page: Page, address: str, count: int, last: list[str]
+    ) -> None:
+        page.open(f"{address}/")
+        page.until("about")
+        names = [f"class {number}" for number in range(count)]
+        shares = {"unknown": 0.5} | {name: 0.5 / (number + 2) for number, name in enumerate(names)}
+        prediction = {"label": "unknown", "unknown": True, "unknown_score": 1, "nearest_class": names[0]}
+        page.value(f"""
+            const made = makeCard(new File([], "a.png"));
+            made.prediction = {json.dumps(prediction | {"probabilities": shares})};
+            showPrediction(made);
+        """)
+        rows = page.value("[...made.item.querySelectorAll('th')].map((cell) => cell.textContent)")
+        assert rows == ["unknown", *names[: count if not last else 4], *last]
+
     def test_dropped_images_are_classified_and_clear_forgets_them(
         self, page: Page, address: str, files: list[Path]
     ) -> None:
