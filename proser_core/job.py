@@ -1,6 +1,7 @@
 """Trainings on a machine without Ray and MLflow: `python -m proser_core.job JOB.json OUT`, or a folder of such jobs."""
 
 import argparse
+import itertools
 import shlex
 import sys
 from collections.abc import Sequence
@@ -97,13 +98,21 @@ def _run(job: "JobFile", out: Path) -> int:
 
 
 def table(trainings: dict[str, Any], settings: Sequence[int | str]) -> list[str]:
-    """Lines of the closing table: a row for each training and method, a column for each setting."""
-    rows = [["AUROC / macro-F1, %", *map(in_words, settings)]]
-    for training, entry in trainings.items():
-        names = entry["methods"] or {"failed": {}}
-        rows += [[f"{training}: {name}", *(_cell(metrics, n) for n in settings)] for name, metrics in names.items()]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    """Lines of the closing table: of each training its name, which may be long, and below it a row for each method; a
+    column for each setting."""
+    methods = {training: entry["methods"] or {"failed": {}} for training, entry in trainings.items()}
+    rows = {
+        training: [[f"  {name}", *(_cell(metrics, n) for n in settings)] for name, metrics in found.items()]
+        for training, found in methods.items()
+    }
+    header = ["AUROC / macro-F1, %", *map(in_words, settings)]
+    widths = [max(map(len, column)) for column in zip(header, *itertools.chain(*rows.values()), strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        return "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+
+    lines = ([training, *map(line, found)] for training, found in rows.items())
+    return [line(header), *itertools.chain(*lines)]
 
 
 def _cell(metrics: dict[str, float], setting: int | str) -> str:

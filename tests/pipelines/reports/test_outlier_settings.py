@@ -135,6 +135,6 @@ def test_model_card_view_and_job_table_name_the_outlier_sets() -> None:
     assert "| method | noise | omniglot | accuracy | known |" in card
     columns = view_state("run", [], ("omniglot", "noise"))["selectedColumns"]
     assert "metrics.`test/noise/auroc`" in columns
-    header, row = job_table({"own": {"methods": {"MSP": flat}}}, ("omniglot", "noise"))
+    header, _, row = job_table({"own": {"methods": {"MSP": flat}}}, ("omniglot", "noise"))
     assert header.split()[-2:] == ["omniglot", "noise"]
     assert row.endswith("80.0 / 60.0  70.0 / 50.0")

@@ -56,12 +56,19 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.Captu
 
 def test_the_table_says_what_failed_and_lines_up() -> None:
     entry = {"methods": {"MSP": {"test/unknown_1/auroc": 0.5, "test/unknown_1/macro_f1": 1.0}}}
-    lines = table({"net": entry, "other": {"methods": {}}}, [1])
-    assert [line.split() for line in lines[1:]] == [
-        ["net:", "MSP", "50.0", "/", "100.0"],
-        ["other:", "failed", "-", "/", "-"],
+    assert table({"net": entry, "other": {"methods": {}}}, [1]) == [
+        "AUROC / macro-F1, %     1 unknown",
+        "net",
+        "  MSP                50.0 / 100.0",
+        "other",
+        "  failed                    - / -",
     ]
-    assert len(set(map(len, lines))) == 1
+
+
+def test_the_table_of_a_point_of_many_fields_fits_into_a_terminal() -> None:
+    metrics = {f"test/unknown_{count}/{name}": 1.0 for count in (1, 3) for name in ("auroc", "macro_f1")}
+    lines = table({"beta=1 gamma=0.1 C=5 alpha=2": {"methods": {"CE control, tuned, MaxLogit": metrics}}}, [1, 3])
+    assert max(map(len, lines)) <= 80
 
 
 def test_help_names_the_exit_codes() -> None:
