@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 
 from mlflow import MlflowClient
-from mlflow.entities import Run
+from mlflow.entities import Run, SourceType
 from mlflow.tracking.context.git_context import GitRunContext
 from mlflow.tracking.context.registry import resolve_tags
 from mlflow.utils.git_utils import get_git_commit
-from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT, MLFLOW_SOURCE_NAME
+from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT, MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE
 
 import pipelines
 from proser_core.errors import hide_secrets
@@ -27,10 +27,15 @@ def create_run(client: MlflowClient, experiment_id: str, name: str, tags: dict[s
 @cache
 def origin_tags() -> dict[str, str]:
     """Tags of this process. The commit is that of this package, where it lies in a git repository that does not ignore
-    it; MLflow would give that of the script, which lies in an environment."""
+    it; MLflow would give that of the script, which lies in an environment. Of a job MLflow's UI shows the whole name of
+    the source, of anything else what is behind the last slash, as if it were a file."""
     command = hide_secrets(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))
     commit = get_git_commit(str(Path(pipelines.__file__).parent))
-    tags = resolve_tags({MLFLOW_SOURCE_NAME: shortened(command, LONGEST_COMMAND)}, ignore=[GitRunContext])  # type: ignore[list-item]  # classes are meant
+    source = {
+        MLFLOW_SOURCE_NAME: shortened(command, LONGEST_COMMAND),
+        MLFLOW_SOURCE_TYPE: SourceType.to_string(SourceType.JOB),
+    }
+    tags = resolve_tags(source, ignore=[GitRunContext])  # type: ignore[list-item]  # classes are meant
     return tags if commit is None else {**tags, MLFLOW_GIT_COMMIT: commit}
 
 

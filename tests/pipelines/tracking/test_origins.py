@@ -33,5 +33,6 @@ def test_every_run_names_its_user_its_commit_and_its_command_without_secrets(com
     asked = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     for tags in (run.data.tags for run in runs):
         assert tags["mlflow.source.name"] == "proser run digits --storage 's3://b/c?secret_key=***'"
+        assert tags["mlflow.source.type"] == "JOB", "of which the UI shows the whole name"
         assert tags["mlflow.user"]
         assert tags.get("mlflow.source.git.commit", "") == asked.stdout.strip()
