@@ -58,12 +58,14 @@ NEEDED = ("torch", "torchvision", "numpy", "pandas", "pillow", "safetensors", "s
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of a registered model, with its aliases; `champion` is the version that is, empty where none is."""
+    """A version of a registered model, with its aliases; `champion` is the version that is, empty where none is, and
+    `made_champion` whether this one became it now."""
 
     name: str
     version: str
     aliases: tuple[str, ...]
     champion: str
+    made_champion: bool
 
     def in_words(self, method: str = "") -> str:
         """Its URI and aliases, the method that it is, if given, and which other version is the champion."""
@@ -98,11 +100,12 @@ def register(
     model = client.get_registered_model(name)
     if not model.description:
         client.update_registered_model(name, DESCRIPTION)
-    if CHAMPION not in model.aliases and versions_of(client, name)[-1].number == existing:  # of two at once, the first
+    is_first = CHAMPION not in model.aliases and versions_of(client, name)[-1].number == existing
+    if is_first:  # of two at once, the one that came first
         client.set_registered_model_alias(name, CHAMPION, existing)
     aliases = {alias: str(number) for alias, number in client.get_registered_model(name).aliases.items()}
     of_version = sorted(alias for alias, number in aliases.items() if number == existing)
-    return Registered(name, existing, tuple(of_version), aliases.get(CHAMPION, ""))
+    return Registered(name, existing, tuple(of_version), aliases.get(CHAMPION, ""), is_first)
 
 
 def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> str | None:

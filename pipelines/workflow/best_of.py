@@ -37,7 +37,7 @@ from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST, Artefact, Store
-from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, scored
+from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, counted, scored
 
 MOST_MEMBERS = 10
 """Of an ensemble: each prediction takes as many forward passes."""
@@ -54,15 +54,16 @@ def register_best(
     say: Callable[[str], None] = warn,
 ) -> Registered:
     """Register a sweep's best trial on development data, or the ensemble of its best ones, as the candidate, or find
-    its version; the sweep is given by the name or id of its run, and an empty `model` is that of its recipe. Raises
-    TrackingError for a run that is no finished sweep, ConfigError for a class split that it does not have, too few
-    trials, or a storage without them or in which another run works."""
+    its version, and say what it is; the sweep is given by the name or id of its run, and an empty `model` is that of
+    its recipe. Raises TrackingError for a run that is no finished sweep, ConfigError for a class split that it does not
+    have, too few trials, or a storage without them or in which another run works."""
     client = connect()
     run = find_run(client, sweep)
     with tempfile.TemporaryDirectory() as place:
         report = fetch_report(client, run, (TABLE, RECIPE), Path(place))
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
-        rows = best_rows(table, recipe.finetune, split_index, members)
+        points = best_rows(table, recipe.finetune, split_index, members)
+        rows = points[:members]
         if recipe.calibration.development:
             raise ConfigError(
                 "the sweep's recipe has calibration.development, whose images only `proser run` reads; run the recipe "
@@ -94,7 +95,22 @@ def register_best(
             tags["proser.members"] = "; ".join(row["name"] for row in rows)
             key = f"ensemble-{digest[:16]}"  # children of a sweep are told apart by their keys
             made = run_of_its_own(client, f"ensemble of {members}", {PARENT_TAG: run.info.run_id, TRIAL_KEY: key})
-        return register(client, made, model or recipe.model_name, folder, digest, tags, data_sets(recipe, task))
+        found = register(client, made, model or recipe.model_name, folder, digest, tags, data_sets(recipe, task))
+    network = next(row for row in may_be_model if row["key"] == made_by)
+    say(f"{found.name} version {found.version} is {_in_words(network, rows, len(points))}")
+    return found
+
+
+def _in_words(network: Row, rows: Sequence[Row], points: int) -> str:
+    """Which trials a model is, of how many points of their class split: the best of `rows`, the mean of several, or the
+    control in their place."""
+    split, best = f"class split {network['split_index']}", rows[0]["name"]
+    if network["key"] != rows[0]["key"]:
+        return f"{network['name']} of {split}, in place of the best point there, {best}"
+    if len(rows) == 1:
+        return f"{best} of {split}, the best of {counted(points, 'point')} there on development data"
+    names = ", ".join(row["name"] for row in rows)
+    return f"the mean of {names} of {split}, the best {len(rows)} of {points} points there on development data"
 
 
 @contextmanager
@@ -109,8 +125,9 @@ def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> It
 
 
 def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | None, count: int = 1) -> list[Row]:
-    """The trials of the points that a run of the same points would rank first on one class split; without an index, on
-    the first."""
+    """The trials of all points on one class split, in the order in which a run of the same points would rank them;
+    without an index, on the first. Raises ConfigError for another split and for fewer than `count`, TrackingError for
+    none."""
     split = next(iter(table.splits)) if split_index is None else split_index
     if split not in table.splits:
         raise ConfigError(f"--split-index got {split}; the sweep has {', '.join(map(str, table.splits))}")
@@ -122,7 +139,7 @@ def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | N
             f"--ensemble got {count}; trials with placeholders that have finished on class split {split}: {len(rows)}. "
             "Give no more, or sweep more points"
         )
-    return rows[:count]
+    return rows
 
 
 def _trial(storage: Path | str, root: Path, store: Store | None, row: Row) -> Artefact:

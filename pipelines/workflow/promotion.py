@@ -20,7 +20,7 @@ from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, alone, carry_out
 from pipelines.tracking.models import Model, load
 from pipelines.tracking.server import connect, shown_uri
-from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE, model_named
+from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE, CHAMPION, model_named
 from pipelines.workflow.best_of import MOST_MEMBERS, register_best
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
@@ -34,11 +34,12 @@ def promote(request: PromoteRequest, console: Console) -> int:
     """Compare, decide, record, and move the alias; exit code 1 where the candidate is refused. Raises TrackingError
     where there is no such version, where the two cannot be compared, or where another promotion comes in between."""
     _check(request)
-    client = connect(writes=True)
+    client, is_first = connect(writes=True), False
     if request.best_of:
         asked = request.best_of, request.storage, request.split_index, request.model_name
         made = register_best(*asked, members=request.ensemble, say=partial(say, console))
         name, version = made.name, made.version
+        is_first = made.made_champion and request.alias == CHAMPION
     else:
         name, version = model_named(client, request.model_name), request.version
     candidate = load(f"models:/{name}" + (f"/{version}" if version else f"@{CANDIDATE}"))
@@ -49,7 +50,8 @@ def promote(request: PromoteRequest, console: Console) -> int:
     with alone(name):
         before = decisions.settle(client, name, request.alias)
         if before == candidate.version.number:
-            say(console, f"{candidate.title} is the {request.alias} already; nothing to do")
+            how = "now: it is the model's first version" if is_first else "already; nothing to do"
+            say(console, f"{candidate.title} is the {request.alias} {how}")
             return 0
         wanted = Decision(decisions.PROMOTED, name, request.alias, candidate.version.number, before)
         if not before:

@@ -61,7 +61,7 @@ def test_the_best_mean_on_development_is_selected_whatever_test_images_say(value
 def test_a_run_a_report_and_a_promotion_select_the_same_of_points_that_are_level(counts: list[int], label: str) -> None:
     made = table("num_dummies", [{"num_dummies": count} for count in counts], range(2), lambda point, split: 0.5)
     of_run = select([row for row in made.rows if row["split_index"] == 1], made.own)
-    assert [of_run] == best_rows(made, made.own, 1)
+    assert of_run == best_rows(made, made.own, 1)[0]
     selected = spaces_of(made)[0].selected
     assert selected.label == label
     assert selected.rows[1] == of_run

@@ -75,6 +75,17 @@ class TestItsBestTrial:
         of_split = {each["name"]: each["metrics"] for each in controls if each["split_index"] == 0}
         assert classifier.controls == {name: pytest.approx(metrics) for name, metrics in of_split.items()}
 
+    def test_a_first_promotion_says_which_trial_became_the_champion_and_the_next_that_it_is(
+        self, again: object, swept: tuple, folder: RunFolder
+    ) -> None:
+        of_split = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "proser"]
+        best = max(of_split, key=lambda row: row["metrics"]["dev/macro_f1"])
+        asked = PromoteRequest("promoted", best_of=self.NAME, split_index=1, storage=folder.storage)
+        which = f"promoted version 1 is {best['name']} of class split 1, the best of 3 points there on development data"
+        for how in ("now: it is the model's first version", "already; nothing to do"):
+            code, text = printed(promote, asked)
+            assert (code, text.splitlines()) == (0, [which, f"promoted version 1 is the champion {how}"])
+
     def test_of_another_split_or_sweep_is_refused(self, again: object, folder: RunFolder, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="--split-index got 7; the sweep has 0, 1"):
             register_best(self.NAME, folder.storage, 7, "of_sweep")
@@ -143,10 +154,14 @@ class TestItsBestTrials:
         served = ServedModel("models:/ensembles/1", "cpu").current.classifier.predict(images)
         np.testing.assert_allclose(served.unknown_scores, expected.unknown_scores, atol=1e-4)
 
-    def test_a_promotion_says_what_a_prediction_takes(self, model: Model, folder: RunFolder) -> None:
+    def test_a_promotion_says_what_a_prediction_takes(
+        self, model: Model, trials: list[dict[str, Any]], folder: RunFolder
+    ) -> None:
         asked = PromoteRequest(best_of=self.NAME, ensemble=3, split_index=1, storage=folder.storage)
         code, text = printed(promote, asked)
         assert (code, "each prediction takes 3 forward passes" in text) == (0, True)
+        names = ", ".join(row["name"] for row in trials)
+        assert f"is the mean of {names} of class split 1, the best 3 of 3 points there" in text
         assert model.title in text, "the sweep's recipe names the model"
 
     def test_the_card_has_the_members_their_cost_and_what_they_are_to_be_compared_with(
@@ -241,7 +256,9 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(
     assert "; calibration.network will be used by `proser promote --best-of`." in results
     name = "digits, betas"
     (control,) = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "cross_entropy"]
-    register_best(name, folder.storage, 1, "controls")
+    said: list[str] = []
+    register_best(name, folder.storage, 1, "controls", say=said.append)
+    assert said[0].startswith("controls version 1 is CE control of class split 1, in place of the best point there, ")
     found = load("models:/controls/1")
     assert found.classifier.num_dummies == 0
     assert found.classifier.notes["Network"] == "CE control, named in advance"
