@@ -58,6 +58,7 @@ SECRET_FIELD = re.compile(
     r"(?i)([?&;](?:sig|[^=&;\s]*(?:password|passwd|pwd|secret|token|key|credential(?!_kind)|signature)[^=&;\s]*)=)[^&;\s)'\"]+"
 )
 
+LONGEST = 200  # characters of an error's message within another one
 DRIVER_ERROR = re.compile(r"^\([a-z]\w*(?:\.\w+)+\) ")
 """The kind of a database's error, with which SQLAlchemy begins its message."""
 
@@ -69,10 +70,10 @@ def hide_secrets(text: str) -> str:
 
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, without secrets, or its kind where it has none; of an error of SQLAlchemy,
-    the database's own words."""
+    the database's own words. A long line ends at a word."""
     text = hide_secrets(str(error))  # before a cut, which would make one unrecognisable
-    lines = DRIVER_ERROR.sub("", text).splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+    line = next(iter(DRIVER_ERROR.sub("", text).splitlines()), type(error).__name__)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 4].rsplit(' ', 1)[0]} ..."
 
 
 def last_line(error: BaseException) -> str:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.tracking.models import Model, load
+from pipelines.tracking.reasons import reason_of
 from pipelines.tracking.server import connect
 from pipelines.tracking.versions import find
-from proser_core.errors import ProserError, first_line
+from proser_core.errors import ProserError
 from proser_core.networks.folding import for_inference
 
 BACKOFF_FACTOR = 10  # by which the pause grows after a poll that failed
@@ -53,7 +54,7 @@ class ServedModel:
         except ProserError as error:
             self.problem, self.brief = str(error), what
         except Exception as error:  # of MLflow's dozen back ends, or of torch: the server must live through them
-            self.problem, self.brief = f"{what} ({first_line(error)})", what
+            self.problem, self.brief = f"{what} ({reason_of(error)})", what
         else:
             self.problem = self.brief = ""
             return moved

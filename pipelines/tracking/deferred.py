@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec
 
+from pipelines.tracking.reasons import reason_of
 from pipelines.tracking.server import is_outage
-from proser_core.errors import ConfigError, first_line
+from proser_core.errors import ConfigError
 
 TRACKING_TIMEOUT_S, TIMEOUT_VARIABLE = 90.0, "PROSER_TRACKING_PATIENCE"
 """Seconds that a run waits at its end for a tracking server that went away, and the variable that changes it."""
@@ -56,9 +57,9 @@ class DeferredTracking:
             return
         self._warned.add(kind)
         if kind:
-            self._say(f"  the trainings cannot be watched now ({kind}: {first_line(error)}); they go on")
+            self._say(f"  the trainings cannot be watched now ({kind}: {reason_of(error)}); they go on")
         else:
-            self._say(f"  metrics cannot be logged now ({first_line(error)}); the work goes on, they are logged later")
+            self._say(f"  metrics cannot be logged now ({reason_of(error)}); the work goes on, they are logged later")
 
     def settle(self) -> None:
         """Log what still waits. The first time that the server is away, wait for it, but not longer than
@@ -67,11 +68,11 @@ class DeferredTracking:
         if error is not None and not self.lost:
             timeout = tracking_timeout()
             end = time.monotonic() + timeout
-            self._say(f"  the tracking server does not answer ({first_line(error)}); waiting {timeout:.0f} s for it")
+            self._say(f"  the tracking server does not answer ({reason_of(error)}); waiting {timeout:.0f} s for it")
             while error is not None and time.monotonic() <= end:
                 time.sleep(RETRY_INTERVAL_S)
                 error = self._log_waiting()
-        self.lost = "" if error is None else first_line(error)
+        self.lost = "" if error is None else reason_of(error)
 
     def _log_waiting(self) -> Exception | None:
         """Log what waits until the server does not answer."""

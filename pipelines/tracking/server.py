@@ -7,10 +7,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from proser_core.errors import TrackingError, first_line, hide_secrets
+from pipelines.tracking.reasons import first_answer, is_of_requests, reason_of
+from proser_core.errors import TrackingError, hide_secrets
 from proser_core.store.files import DISK_FULL
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 DATABASE = "mlflow.db"
 SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|file:)(?P<file>[^?]+)")
+SERVER = re.compile(r"https?://[^/:]|(sqlite|postgresql|mysql|mssql)(\+\w+)?://|databricks(-uc)?(://|$)")
+PLUGINS = "mlflow.tracking_store"  # entry points of packages with servers of their own, by scheme
 EXPERIMENT = "proser"
 UI_PORT = 5000
 LOCAL_UI = f"http://127.0.0.1:{UI_PORT}"  # where `proser ui` serves by default
@@ -42,7 +46,7 @@ SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",  # it draws bars where tqdm is installed, as beside timm
     "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "true",
 }
-RESUME_ADVICE = "all that was trained is in the storage: start the server, then the same command again logs the rest"
+RESUME_ADVICE = "all that was trained is in the storage: once that is mended, the same command again logs the rest"
 OUTAGE_CODES = (
     "INTERNAL_ERROR",
     "TEMPORARILY_UNAVAILABLE",
@@ -59,9 +63,16 @@ MISSING_CODES = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 def tracking_uri() -> str:
     """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it. The path of a
-    SQLite database is absolute, because workers have another working directory. Raises TrackingError where that has a
-    question mark in it, behind which a URI has its options."""
+    SQLite database is absolute, because workers have another working directory. Raises TrackingError for what MLflow
+    would take for a folder or not know, and where the path has a question mark in it, behind which a URI has its
+    options."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE}"
+    if not SERVER.match(uri) and not entry_points(group=PLUGINS, name=uri.partition("://")[0]):
+        shown = re.sub(".*@", "...@", uri)  # of a malformed URI nobody knows where its password begins
+        raise TrackingError(
+            f"MLFLOW_TRACKING_URI is {shown!r}; need a server such as http://HOST:{UI_PORT}, or a database such as "
+            f"sqlite:///{DATABASE}, which it is where the variable is unset"
+        )
     file = sqlite_file(uri)
     if file is not None and "?" in str(file):
         raise TrackingError(
@@ -117,11 +128,7 @@ def connect(*, creates: bool = False, writes: bool = False) -> "MlflowClient":
         client = mlflow.MlflowClient(uri)
         client.search_experiments(max_results=1)
     except Exception as error:  # MLflow wraps the reasons of a dozen back ends
-        reason = first_line(error)
-        raise TrackingError(
-            f"the tracking server {shown_uri()} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI "
-            f"to track in ./{DATABASE}"
-        ) from error
+        raise TrackingError(f"the tracking server {shown_uri()} {first_answer(error)}") from error
     return client
 
 
@@ -133,15 +140,10 @@ def is_outage(error: Exception) -> bool:
         return error.error_code in OUTAGE_CODES
     if isinstance(error, OSError) and error.errno in DISK_FULL:  # the folder of the artefacts
         return True
-    if _is_of_requests(error):
+    if is_of_requests(error):
         status = getattr(getattr(error, "response", None), "status_code", 0)
         return status in PASSING or not 400 <= status < 500
     return isinstance(error, ConnectionError | TimeoutError)
-
-
-def _is_of_requests(error: Exception) -> bool:
-    """Whether it is an error of the HTTP library, which MLflow passes on where it uploads or downloads a file."""
-    return type(error).__module__.startswith("requests.")
 
 
 def get_or_none(request: Callable[[], Found]) -> Found | None:
@@ -174,10 +176,10 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
         yield
     except Exception as error:
         mlflow = sys.modules.get("mlflow.exceptions")  # not imported here: `--help` and refusals do without it
-        if mlflow is None or not (isinstance(error, mlflow.MlflowException) or _is_of_requests(error)):
+        if mlflow is None or not (isinstance(error, mlflow.MlflowException) or is_of_requests(error)):
             raise
         what = "stopped answering" if is_outage(error) else "refused a request"
-        raise TrackingError(f"the tracking server {shown_uri()} {what} ({first_line(error)}); {kept}") from error
+        raise TrackingError(f"the tracking server {shown_uri()} {what} ({reason_of(error)}); {kept}") from error
 
 
 def experiment_id(client: "MlflowClient") -> str:

@@ -49,3 +49,12 @@ def test_other_text_stays_as_it_is(text: str) -> None:
 def test_a_secret_is_hidden_before_a_long_message_is_cut() -> None:
     error = OSError(f"https://user:{WORD * 40}@host does not answer")
     assert first_line(error) == "https://host does not answer"
+
+
+def test_a_long_message_is_cut_behind_a_word() -> None:
+    words = [f"word{number}" for number in range(100)]
+    shown = first_line(OSError(" ".join(words)))
+    assert len(shown) <= 200
+    kept = shown.removesuffix(" ...").split()
+    assert kept == words[: len(kept)]
+    assert len(first_line(OSError("x" * 300))) == 200

@@ -2,17 +2,16 @@
 
 import json
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from http_servers import server_answering
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.store.artifact.http_artifact_repo import HttpArtifactRepository
@@ -190,33 +189,6 @@ ANSWERS: dict[str, tuple[int, str] | None] = {
     "403": (403, json.dumps({"error_code": "PERMISSION_DENIED", "message": "not you"})),
     "no answer": None,
 }
-
-
-@contextmanager
-def server_answering(answer: tuple[int, str] | None) -> Iterator[str]:
-    """Address of an HTTP server that answers every request with this status and text, or not at all."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            if answer is None:
-                return
-            self.send_response(answer[0])
-            self.end_headers()
-            self.wfile.write(answer[1].encode())
-
-        def do_PUT(self) -> None:
-            self.do_GET()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
 
 
 @contextmanager
