@@ -59,8 +59,8 @@ SECRET_FIELD = re.compile(
 )
 
 LONGEST = 200  # characters of an error's message within another one
-DRIVER_ERROR = re.compile(r"^\([a-z]\w*(?:\.\w+)+\) ")
-"""The kind of a database's error, with which SQLAlchemy begins its message."""
+DRIVER_ERROR = re.compile(r"^(?:\(raised as a result of .*\)\n)?\([a-z]\w*(?:\.\w+)+\) ")
+"""What SQLAlchemy says before a database's own words: when the error came, and of what kind it is."""
 
 
 def hide_secrets(text: str) -> str:

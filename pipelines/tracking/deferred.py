@@ -8,7 +8,7 @@ from functools import partial
 from typing import ParamSpec
 
 from pipelines.tracking.reasons import reason_of
-from pipelines.tracking.server import is_outage
+from pipelines.tracking.server import away, is_outage
 from proser_core.errors import ConfigError
 
 TRACKING_TIMEOUT_S, TIMEOUT_VARIABLE = 90.0, "PROSER_TRACKING_PATIENCE"
@@ -68,7 +68,7 @@ class DeferredTracking:
         if error is not None and not self.lost:
             timeout = tracking_timeout()
             end = time.monotonic() + timeout
-            self._say(f"  the tracking server does not answer ({reason_of(error)}); waiting {timeout:.0f} s for it")
+            self._say(f"  {away()} ({reason_of(error)}); waiting {timeout:.0f} s for it")
             while error is not None and time.monotonic() <= end:
                 time.sleep(RETRY_INTERVAL_S)
                 error = self._log_waiting()

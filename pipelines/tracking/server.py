@@ -99,6 +99,17 @@ def shown_uri() -> str:
     return hide_secrets(tracking_uri())
 
 
+def tracker() -> str:
+    """The server, or the database in a file, for people."""
+    file = sqlite_file(tracking_uri())
+    return f"the tracking server {shown_uri()}" if file is None else f"the tracking database {file}"
+
+
+def away() -> str:
+    """That it cannot be used now: the disk of a file may be full."""
+    return f"{tracker()} {'does not answer' if sqlite_file(tracking_uri()) is None else 'cannot be used'}"
+
+
 def connect(*, creates: bool = False, writes: bool = False) -> "MlflowClient":
     """A client of a server that answers, or of a database that opens; one that `creates` makes a new database in a
     file. Raises TrackingError where there is none, or it does not answer, or a file that it `writes` or `creates`
@@ -114,7 +125,7 @@ def connect(*, creates: bool = False, writes: bool = False) -> "MlflowClient":
     warnings.filterwarnings("ignore", module="mlflow")
     import mlflow
 
-    from pipelines.tracking.databases import check_writable, open_database
+    from pipelines.tracking.databases import IN_FILE, check_writable, open_database
 
     for name in ("mlflow", "alembic"):  # after the import, which sets them too
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -128,7 +139,8 @@ def connect(*, creates: bool = False, writes: bool = False) -> "MlflowClient":
         client = mlflow.MlflowClient(uri)
         client.search_experiments(max_results=1)
     except Exception as error:  # MLflow wraps the reasons of a dozen back ends
-        raise TrackingError(f"the tracking server {shown_uri()} {first_answer(error)}") from error
+        found = first_answer(error) if file is None else f"cannot be used ({reason_of(error)}); {IN_FILE}"
+        raise TrackingError(f"{tracker()} {found}") from error
     return client
 
 
@@ -178,8 +190,8 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
         mlflow = sys.modules.get("mlflow.exceptions")  # not imported here: `--help` and refusals do without it
         if mlflow is None or not (isinstance(error, mlflow.MlflowException) or is_of_requests(error)):
             raise
-        what = "stopped answering" if is_outage(error) else "refused a request"
-        raise TrackingError(f"the tracking server {shown_uri()} {what} ({reason_of(error)}); {kept}") from error
+        what = away() if is_outage(error) else f"{tracker()} refused a request"
+        raise TrackingError(f"{what} ({reason_of(error)}); {kept}") from error
 
 
 def experiment_id(client: "MlflowClient") -> str:

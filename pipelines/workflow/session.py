@@ -22,7 +22,7 @@ from pipelines.progress import stage_bar
 from pipelines.storage.mirror import Mirror, is_taken_over, open_storage, storage_identity, storage_name
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
-from pipelines.tracking.server import shown_uri, tracking_errors
+from pipelines.tracking.server import away, shown_uri, tracking_errors
 from pipelines.tracking.system_metrics import system_metrics
 from pipelines.workflow.checks import decided_recipe
 from pipelines.workflow.expected_images import expected_images
@@ -240,6 +240,6 @@ def say_failures(session: Session, failures: Sequence[str]) -> None:
     lost = session.tracking.lost
     if lost:
         session.say(
-            f"not tracked: the server {shown_uri()} went away ({lost}); all results are in "
-            f"{storage_name(session.store)}, and the same command logs the rest once it answers"
+            f"not tracked: {away()} ({lost}); all results are in {storage_name(session.store)}, and the same "
+            "command logs the rest once that is mended"
         )

@@ -58,3 +58,9 @@ def test_a_long_message_is_cut_behind_a_word() -> None:
     kept = shown.removesuffix(" ...").split()
     assert kept == words[: len(kept)]
     assert len(first_line(OSError("x" * 300))) == 200
+
+
+@pytest.mark.parametrize("before", ["", "(raised as a result of Query-invoked autoflush; consider using (it))\n"])
+def test_of_a_databases_error_its_own_words_are_told(before: str) -> None:
+    error = OSError(f"{before}(sqlite3.OperationalError) database or disk is full\n[SQL: INSERT INTO metrics]")
+    assert first_line(error) == "database or disk is full"

@@ -1,7 +1,10 @@
 """A tracking server that goes away: no work waits for it, nothing is lost and nothing is logged twice."""
 
 import json
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -146,6 +149,7 @@ def test_a_server_that_stays_away_is_done_without_once_patience_is_over_until_it
     printed: list[str] = []
     tracking = DeferredTracking(printed.append)
     monkeypatch.setenv(TIMEOUT_VARIABLE, "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:pass@host:5000")
     server = Server()
     tracking.track(server.told("trial"))
     tracking.settle()
@@ -153,7 +157,7 @@ def test_a_server_that_stays_away_is_done_without_once_patience_is_over_until_it
     tracking.track(server.told("report"))
     tracking.settle()
     assert server.logged == []
-    assert sum("the tracking server does not answer (refused)" in line for line in printed) == 1
+    assert sum("the tracking server http://host:5000 does not answer (refused)" in line for line in printed) == 1
     assert sum("metrics cannot be logged now (refused)" in line for line in printed) == 1
     server.away = False
     tracking.track(server.told("end"))
@@ -227,16 +231,64 @@ def test_an_upload_that_is_refused_for_good_is_no_outage_and_both_are_one_clear_
     status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    what = "stopped answering" if UPLOADS[status] else "refused a request"
+    what = "does not answer" if UPLOADS[status] else "refused a request"
     (tmp_path / "results.md").write_text("# What was found\n")
-    with (
-        server_answering((status, "<html>no</html>")) as address,
-        pytest.raises(TrackingError, match=what) as said,
-        tracking_errors(),
-    ):
-        HttpArtifactRepository(f"{address}{FOLDER}").log_artifact(str(tmp_path / "results.md"))
+    with server_answering((status, "<html>no</html>")) as address:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        uploads = HttpArtifactRepository(f"{address}{FOLDER}")
+        told = pytest.raises(TrackingError, match=f"the tracking server {address} {what} ")
+        with told as said, tracking_errors():
+            uploads.log_artifact(str(tmp_path / "results.md"))
     assert is_outage(said.value.__cause__) == UPLOADS[status]
 
 
 def test_a_server_that_is_asked_too_often_is_away() -> None:
     assert is_outage(RestException({"error_code": "RESOURCE_EXHAUSTED"}))
+
+
+FULL = """
+import sys
+from pathlib import Path
+from pipelines.tracking.deferred import DeferredTracking
+from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import tracking_errors
+
+parent, tracking = ParentRun.open("sweep", "key", {}), DeferredTracking(print)
+with open(Path(sys.argv[1], "other"), "wb", buffering=0) as other:
+    try:
+        while other.write(bytes(4096)): ...
+    except OSError:
+        pass
+epochs = [{"epoch": number, "loss": 1 / (number + 1)} for number in range(2000)]
+tracking.track(parent.curve, "pretrain", epochs)
+tracking.settle()
+try:
+    with tracking_errors():
+        parent.client.set_tag(parent.run_id, "long", "x" * 4000 * 100)
+        parent.curve("again", epochs)
+except Exception as error:
+    print(error)
+Path(sys.argv[1], "other").unlink()
+tracking.settle()
+print([tracking.lost, len(parent.client.get_metric_history(parent.run_id, "pretrain/loss"))])
+"""
+
+
+@pytest.mark.slow
+def test_a_full_disk_under_a_database_is_not_called_a_server_and_what_waited_is_logged_once_there_is_room(
+    tmp_path: Path,
+) -> None:
+    """Of a machine that lets the test mount a disk of 4 MB."""
+    small = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4m none {tmp_path} && exec "$@"', "sh")
+    if subprocess.run([*small, "true"], capture_output=True).returncode:
+        pytest.skip("a small disk needs the right to mount")
+    database = tmp_path / "mlflow.db"
+    environment = os.environ | {"MLFLOW_TRACKING_URI": f"sqlite:///{database}", TIMEOUT_VARIABLE: "0"}
+    command = [*small, sys.executable, "-c", FULL, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    away = f"the tracking database {database} cannot be used (database or disk is full); "
+    later, waits, error, end = done.stdout.splitlines()
+    assert later.startswith("  metrics cannot be logged now (database or disk is full); ")
+    assert waits == f"  {away}waiting 0 s for it"
+    assert error.startswith(f"{away}all that was trained is in the storage")
+    assert end == str(["", 2000])
