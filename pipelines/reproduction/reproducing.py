@@ -29,7 +29,7 @@ from pipelines.reproduction.studies import (
     skipped_studies,
 )
 from pipelines.tracking.runs import ParentRun, slug
-from pipelines.tracking.server import connect, shown_uri
+from pipelines.tracking.server import check_tracking, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.checks import for_workers
 from pipelines.workflow.offline_jobs import one_process
@@ -79,8 +79,7 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     with open_session(
         cluster, request.storage, console, work, cluster_file=cluster_file, compares_times=True
     ) as session:
-        if not request.dry_run:
-            connect(creates=True)
+        check_tracking(dry_run=request.dry_run)
         if request.import_from:
             inputs = [study.inputs for study in studies]
             take_outcomes(request.import_from, inputs, session.store, console, own_methods(request))

@@ -144,6 +144,13 @@ def connect(*, creates: bool = False, writes: bool = False) -> "MlflowClient":
     return client
 
 
+def check_tracking(*, dry_run: bool) -> None:
+    """Raises TrackingError where a command could not track its runs. A dry run asks a server, and leaves a database in
+    a file alone, which it would create or upgrade."""
+    if not dry_run or sqlite_file(tracking_uri()) is None:
+        connect(creates=True)
+
+
 def is_outage(error: Exception) -> bool:
     """Whether an error of MLflow's client says that its server or database is away, rather than that it refuses."""
     from mlflow.exceptions import MlflowException

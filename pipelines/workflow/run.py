@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 
+from pipelines.tracking.server import check_tracking
 from pipelines.workflow.checks import CheckedRun
 from pipelines.workflow.plan.disk import check_disk, disk_needed
 from pipelines.workflow.plan.evaluation import seconds_of_passes
@@ -30,6 +31,8 @@ def run_checked(request: RunRequest, checked: CheckedRun, console: Console) -> i
     announce(recipe.name, request.recipe, recipe, data_dir, storage, console)
     work = f"proser run {recipe.name}"
     with open_session(recipe.cluster, storage, console, work, cluster_file=request.cluster_file) as session:
+        if request.dry_run:
+            check_tracking(dry_run=True)
         if inputs is None:
             num_classes = open_data_set(recipe.data.name, data_dir).num_classes
             if request.dry_run:

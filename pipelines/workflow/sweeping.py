@@ -10,7 +10,7 @@ from rich.table import Table
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.storage.mirror import storage_name
-from pipelines.tracking.server import connect
+from pipelines.tracking.server import check_tracking
 from pipelines.workflow import dag
 from pipelines.workflow.plan.disk import check_disk, disk_needed
 from pipelines.workflow.plan.photos import plan_photos
@@ -48,8 +48,7 @@ def sweep(request: SweepRequest, console: Console) -> int:
     ) as session:
         session.cluster.check()
         plans = _plans(request, inputs, session)
-        if not request.dry_run:
-            connect(creates=True)
+        check_tracking(dry_run=request.dry_run)
         console.print(_plan(request, inputs, plans, session), highlight=False)
         return 0 if request.dry_run else _train(request, inputs, session, started)
 

@@ -8,6 +8,7 @@ import pytest
 import ray
 import torch
 from digit_folders import write_digits
+from http_servers import server_answering
 from PIL import Image
 from pipeline_runs import printed
 from training_jobs import tiny_recipe
@@ -20,7 +21,7 @@ from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.session import announce
 from proser_core.config import ClusterConfig, Recipe
 from proser_core.data.readers import digits
-from proser_core.errors import DataError
+from proser_core.errors import DataError, TrackingError
 from proser_core.store.store import Store
 from proser_core.titles import counted
 from tune_spaces import space_info
@@ -68,6 +69,17 @@ def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
     assert re.search(r"time +about \d+:\d\d \(pretrain \d+:\d\d, fine-tune \d+:\d\d, evaluate \d+:\d\d\)", text)
     cores = min(int(ray.cluster_resources()["CPU"]), torch.get_num_threads())
     assert re.search(rf"a pretraining +1 worker of {counted(cores, 'CPU')}, 1 at a time", text), "it has idle cores too"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tracking_server_is_asked_as_by_a_run_and_a_database_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with server_answering((200, "{}")) as server:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", server)
+        assert planned(tiny_recipe(), None, tmp_path)[0] == 0
+    with pytest.raises(TrackingError, match=r"does not answer \(Connection refused\)"):
+        planned(tiny_recipe(), None, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

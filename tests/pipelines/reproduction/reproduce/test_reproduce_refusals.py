@@ -8,6 +8,7 @@ import pytest
 from frozen_features import weights_of_timm
 from own_networks import METHOD, NEAREST
 from pipeline_runs import RunFolder, printed
+from ray_nodes import free_ports
 from reproductions import request
 from training_jobs import tiny_recipe
 
@@ -16,7 +17,7 @@ from pipelines.reproduction.reproducing import reproduce
 from pipelines.reproduction.studies import method_names, prepare_study
 from proser_core.baselines import METHODS
 from proser_core.config import ClusterConfig, FinetuneConfig, NetworkConfig
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, TrackingError
 from proser_core.generative.networks import OWN_NETWORKS
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures")
@@ -77,3 +78,13 @@ def test_the_fine_tunes_are_those_of_the_features_that_were_decided(
         prepare_study(
             request(folder, "few", methods=("PROSER, from scratch",), recipe=muon, image_size=32), "digits", console()
         )
+
+
+def test_a_tracking_server_that_does_not_answer_is_refused_in_a_dry_run_too(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_ports(1)[0]}")
+    wanted = replace(request(folder, "few", dry_run=True), storage=tmp_path / "storage")
+    with pytest.raises(TrackingError, match=r"does not answer \(Connection refused\)"):
+        printed(reproduce, wanted)
+    assert list(tmp_path.iterdir()) == []

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from pipeline_runs import RunFolder, printed
+from ray_nodes import free_ports
 from sweep_runs import Done, request
 from training_jobs import tiny_recipe
 
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig
+from proser_core.errors import TrackingError
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
@@ -45,3 +47,12 @@ def test_a_dry_run_makes_nothing(planned: tuple[Done, Path], folder: RunFolder) 
     _, storage = planned
     assert not storage.exists()
     assert not (folder.root / "mlflow.db").exists()
+
+
+def test_a_tracking_server_that_does_not_answer_is_refused_as_by_a_sweep(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{free_ports(1)[0]}")
+    with pytest.raises(TrackingError, match=r"does not answer \(Connection refused\)"):
+        printed(sweep, request(folder, storage=tmp_path / "storage", dry_run=True))
+    assert list(tmp_path.iterdir()) == []
