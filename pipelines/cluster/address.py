@@ -39,9 +39,9 @@ def resolve_address(address: str, option: str = "cluster.address") -> str:
 def check_access(address: str) -> None:
     """Ask the head node whether it wants a token, and enable the token of this machine where it does.
 
-    Ray itself tries a wrong token for 20 seconds, and then says that nothing answers. Raises OSError where nothing
-    listens, ClusterError where the cluster wants a token and this process has none or a wrong one, and where it wants
-    none and this process would refuse its workers.
+    Ray itself tries a wrong token for 20 seconds and a wrong port for a quarter of an hour. Raises OSError where
+    nothing listens, ClusterError where it is no head node, where the cluster wants a token and this process has none
+    or a wrong one, and where it wants none and this process would refuse its workers.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isdecimal()):

@@ -28,6 +28,7 @@ JOB_FOLDER = "runtime_resources"
 """Part of the path where Ray unpacks a job's --working-dir, and deletes it afterwards."""
 HEAD_NODE = "node:__internal_head__"
 """The resource of the head node of every cluster."""
+UNKNOWN_METHOD = grpc.StatusCode.UNIMPLEMENTED
 ABSENT = (ImportError, AttributeError, TypeError)
 """What another Ray raises that has renamed something, or changed its signature."""
 
@@ -46,14 +47,28 @@ def last_started_cluster() -> str:
 
 
 def is_refused(address: str, token: str) -> bool | None:
-    """Whether the head node refuses a request with this token, or none; None where it does not answer the request."""
+    """Whether the head node refuses a request with this token, or none; None where it is too busy to answer, or of
+    another Ray and does not know the request. Raises ClusterError where what listens there is no head node."""
     metadata = [("authorization", f"Bearer {token}")] if token else None
     with grpc.insecure_channel(address) as channel:
-        try:
-            channel.unary_unary("/ray.rpc.NodeInfoGcsService/GetClusterId")(b"", timeout=5, metadata=metadata)
-        except grpc.RpcError as error:
-            return True if error.code() == grpc.StatusCode.UNAUTHENTICATED else None
-    return False
+        code = _answer(channel, "NodeInfoGcsService/GetClusterId", metadata)
+        is_client = code == UNKNOWN_METHOD and _answer(channel, "RayletDriver/ClusterInfo") != UNKNOWN_METHOD
+    is_encrypted = os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+    if is_client or (code == grpc.StatusCode.UNAVAILABLE and not is_encrypted):
+        raise ClusterError(
+            f"what listens at {address} is not the head node of a Ray cluster; give the port of `ray start`, 6379 by "
+            "default, not the dashboard's (8265) or Ray Client's (10001)"
+        )
+    return {grpc.StatusCode.OK: False, grpc.StatusCode.UNAUTHENTICATED: True}.get(code)
+
+
+def _answer(channel: grpc.Channel, method: str, metadata: list[tuple[str, str]] | None = None) -> grpc.StatusCode:
+    """What a server of Ray says to an empty request."""
+    try:
+        channel.unary_unary(f"/ray.rpc.{method}")(b"", timeout=5, metadata=metadata)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
 
 
 def enable_token() -> None:

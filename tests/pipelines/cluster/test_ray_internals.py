@@ -2,9 +2,11 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import grpc
@@ -40,11 +42,11 @@ PROJECT = str(Path(__file__).parents[3])
 
 
 @contextmanager
-def head_without_token(method: str) -> Iterator[str]:
-    """The address of a server that answers one method of Ray's head node to whoever asks."""
+def head_without_token(method: str, service: str = "NodeInfoGcsService") -> Iterator[str]:
+    """The address of a server that answers one method, of Ray's head node unless said, to whoever asks."""
     server = grpc.server(ThreadPoolExecutor(1))
     answers = {method: grpc.unary_unary_rpc_method_handler(lambda request, context: b"")}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("ray.rpc.NodeInfoGcsService", answers),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(f"ray.rpc.{service}", answers),))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     yield f"127.0.0.1:{port}"
@@ -61,6 +63,23 @@ def test_a_head_node_that_does_not_know_the_request_is_left_to_ray(monkeypatch: 
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     with head_without_token("GetClusterIdentity") as address:
         check_access(address)
+
+
+def test_the_port_of_ray_client_is_no_head_node() -> None:
+    words = r"what listens at .* is not the head node .*; give the port of"
+    with head_without_token("ClusterInfo", "RayletDriver") as address, pytest.raises(ClusterError, match=words):
+        check_access(address)
+
+
+def test_the_port_of_a_web_server_is_no_head_node_unless_that_may_be_encrypted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        address = f"127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(ClusterError, match=r"is not the head node of a Ray cluster; give the port of `ray start`"):
+            check_access(address)
+        monkeypatch.setenv("RAY_USE_TLS", "1")
+        check_access(address)
+        server.shutdown()
 
 
 def test_a_token_that_cannot_be_enabled_later_is_asked_for_before(monkeypatch: pytest.MonkeyPatch) -> None:
