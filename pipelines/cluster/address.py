@@ -21,34 +21,47 @@ STORAGE_CHECK_TIMEOUT_S = 120.0
 def resolve_address(address: str, option: str = "cluster.address") -> str:
     """host:port of the cluster that `address` means; `auto` is RAY_ADDRESS, else the last `ray start` here.
 
-    Ray's own `auto` would also join the private Ray of any other run on this machine. Raises ClusterError, with the
-    `option` that gave the address, where there is none.
+    Ray's own `auto` would also join the private Ray of any other run on this machine. Raises ClusterError, with what
+    gave the address, where there is none, or it is not of this form.
     """
-    if address != "auto":
-        return address
-    named = os.environ.get("RAY_ADDRESS", "")
-    found = named if named not in ("", "auto") else ray_internals.last_started_cluster()
+    found, source = address, option
+    if address == "auto":
+        found, source = _named_in_environment() or ray_internals.last_started_cluster(), auto_source()
     if not found:
         raise ClusterError(
             f"{option} is auto, and no Ray cluster was started on this machine with `ray start`; "
             "start one with `ray start --head`, or give its host:port, here or in RAY_ADDRESS"
         )
+    if found.startswith("ray://"):
+        raise ClusterError(
+            f"{source} is {found}, and through Ray Client no work can be watched; run the command on a machine of the "
+            "cluster, or as its job, with the host:port of `ray start`, such as 10.0.0.1:6379"
+        )
+    host, _, port = found.rpartition(":")
+    if not (host and port.isdecimal()) or "/" in host:
+        raise ClusterError(f"{source} is {found}; need host:port of `ray start`, such as 10.0.0.1:6379, or auto")
     return found
 
 
+def auto_source() -> str:
+    """Where the address comes from that `auto` means."""
+    return "RAY_ADDRESS" if _named_in_environment() else "the last `ray start` on this machine"
+
+
+def _named_in_environment() -> str:
+    named = os.environ.get("RAY_ADDRESS", "")
+    return "" if named == "auto" else named
+
+
 def check_access(address: str) -> None:
-    """Ask the head node whether it wants a token, and enable the token of this machine where it does.
+    """Ask the head node at host:port whether it wants a token, and enable the token of this machine where it does.
 
     Ray itself tries a wrong token for 20 seconds and a wrong port for a quarter of an hour. Raises OSError where
     nothing listens, ClusterError where it is no head node, where the cluster wants a token and this process has none
     or a wrong one, and where it wants none and this process would refuse its workers.
     """
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdecimal()):
-        return
+    host, _, port = address.rpartition(":")
     check_listens(host, int(port))
-    if address.startswith("ray://"):
-        return
     mode = os.environ.get(AUTH_MODE, "")
     refused = ray_internals.is_refused(address, token="")
     if refused is False and mode.lower() == "token":  # Ray Data would wait forever

@@ -27,7 +27,6 @@ sys.exit(exit_code_of(join))
 """
 TERMINATED = """
 import os, signal, sys, threading, time
-from pipelines.cluster import session
 from pipelines.commands.signals import terminated_by_signals
 from proser_core.exit_codes import exit_code_of
 
@@ -134,6 +133,24 @@ def test_auto_is_ray_address_before_what_lies_on_this_machine(
     monkeypatch.setenv("RAY_ADDRESS", named)
     assert resolve_address("auto") == (named if named.startswith("10.") else "10.0.0.2:6379")
     assert resolve_address("10.0.0.3:6379") == "10.0.0.3:6379"
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("localhost", r"is localhost; need host:port of `ray start`"),
+        ("http://127.0.0.1:8265", r"is http://127\.0\.0\.1:8265; need host:port of `ray start`"),
+        ("ray://head:10001", r"is ray://head:10001, and through Ray Client no work can be watched; run the command on"),
+    ],
+)
+def test_an_address_of_another_form_is_refused_and_its_source_named(
+    address: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ClusterError, match=rf"^--address {reason}"):
+        resolve_address(address, "--address")
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(ClusterError, match=rf"^RAY_ADDRESS {reason}"):
+        resolve_address("auto", "--address")
 
 
 @pytest.fixture
