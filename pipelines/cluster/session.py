@@ -8,7 +8,7 @@ from typing import Any
 
 import ray
 
-from pipelines.cluster.address import check_access, resolve_address
+from pipelines.cluster.address import auto_source, check_access, resolve_address
 from proser_core.errors import ClusterError, ProserError, first_line
 from proser_core.exit_codes import Terminated
 
@@ -31,7 +31,7 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
     where SIGTERM ends it."""
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    on_sigterm = signal.getsignal(signal.SIGTERM)
+    on_sigterm, found = signal.getsignal(signal.SIGTERM), ""
     try:
         if address:
             found = resolve_address(address, option)
@@ -55,8 +55,9 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
                 f"Ray did not start on this machine ({first_line(error)}); run the same command again, on a machine "
                 "that is less busy"
             ) from error
+        source = f", from {auto_source()}" if address == "auto" else ""
         raise ClusterError(
-            f"no Ray cluster answers at {address} ({first_line(error)}); start one with `ray start --head`, "
+            f"no Ray cluster answers at {found}{source} ({first_line(error)}); start one with `ray start --head`, "
             f"or leave {option} empty to start Ray on this machine"
         ) from error
     finally:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import Head, head_node, node
+from ray_nodes import Head, free_ports, head_node, node
 
+from pipelines.cluster import session
 from pipelines.cluster.address import check_job, resolve_address
 from proser_core.errors import ClusterError
 
@@ -27,6 +28,7 @@ sys.exit(exit_code_of(join))
 """
 TERMINATED = """
 import os, signal, sys, threading, time
+from pipelines.cluster import session
 from pipelines.commands.signals import terminated_by_signals
 from proser_core.exit_codes import exit_code_of
 
@@ -151,6 +153,19 @@ def test_an_address_of_another_form_is_refused_and_its_source_named(
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(ClusterError, match=rf"^RAY_ADDRESS {reason}"):
         resolve_address("auto", "--address")
+
+
+def test_where_auto_does_not_answer_what_it_meant_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (dead,) = free_ports(1)
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{dead}")
+    with pytest.raises(ClusterError, match=rf"no Ray cluster answers at 127\.0\.0\.1:{dead}, from RAY_ADDRESS \("):
+        session.join("auto")
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{dead}")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS")
+    with pytest.raises(ClusterError, match=rf"at 127\.0\.0\.1:{dead}, from the last `ray start` on this machine \("):
+        session.join("auto")
 
 
 @pytest.fixture
