@@ -1,5 +1,6 @@
-"""Predictions of a pool of actors on a Ray cluster, in the order of the images."""
+"""Predictions of a pool of workers on a Ray cluster, in the order of the images."""
 
+import functools
 import itertools
 import pickle
 from collections.abc import Generator, Iterator, Sequence
@@ -19,7 +20,7 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.files import absolute
 
 WINDOW = 4096
-"""Pieces that Ray Data is given at a time, with actors of their own: a million files, some 100 MB of paths."""
+"""Pieces that Ray Data is given at a time: a million files, some 100 MB of paths."""
 
 
 def predict_paths_on_ray(
@@ -46,16 +47,16 @@ def predict_paths_on_ray(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
     named = [absolute(path) for path in paths]  # workers run in another folder
-    work, given = ({"piece": pickle.dumps(piece)} for piece in pieces(named, found)), ray.put(classifier)
+    work = ({"piece": pickle.dumps(piece)} for piece in pieces(named, found))
+    arguments = (ray.put(classifier), device, num_kept)
     while window := list(itertools.islice(work, WINDOW)):
-        dataset = ray.data.from_items(window, override_num_blocks=len(window)).map_batches(
-            _Predictor,
-            fn_constructor_args=(given, device, num_kept),
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=min(count, len(window))),
-            num_cpus=1,
-            num_gpus=1 if device == "cuda" else 0,
-        )
+        size = min(count, len(window))
+        how: dict[str, Any] = {"fn": _predict, "fn_args": arguments, "compute": ray.data.TaskPoolStrategy(size=size)}
+        if device == "cuda":
+            pool = ray.data.ActorPoolStrategy(size=size)
+            how = {"fn": _OnGpu, "fn_constructor_args": arguments, "compute": pool, "num_gpus": 1}
+        dataset = ray.data.from_items(window, override_num_blocks=len(window))
+        dataset = dataset.map_batches(**how, batch_size=1, num_cpus=1)
         try:
             for row in dataset.iter_rows():
                 yield row["part"]
@@ -63,16 +64,28 @@ def predict_paths_on_ray(
             raise as_data_error(error, "prediction on the cluster failed") from error
 
 
-class _Predictor:
-    """An actor with the classifier in memory: pieces in, predicted parts out one by one."""
+def _predict(
+    batch: dict[str, np.ndarray], given: ray.ObjectRef, device: str, num_kept: int
+) -> Iterator[dict[str, list[PredictedPart]]]:
+    """Task: a piece in, its predicted parts out one by one."""
+    classifier, decoders = _loaded(given)
+    for part in decoded(pickle.loads(batch["piece"][0]), classifier.image_size, decoders):
+        yield {"part": [predict_part(classifier, part, device, num_kept)]}
 
-    def __init__(self, classifier: Any, device: str, num_kept: int) -> None:
-        torch.set_num_threads(1)
-        self._classifier = ray.get(classifier) if isinstance(classifier, ray.ObjectRef) else classifier
-        self._device, self._num_kept, self._decoders = device, num_kept, ThreadPoolExecutor(2)
+
+@functools.lru_cache(maxsize=1)
+def _loaded(given: ray.ObjectRef) -> tuple[OpenSetClassifier, ThreadPoolExecutor]:
+    """The classifier, in memory for all tasks of a process, and the threads that decode for it."""
+    torch.set_num_threads(1)
+    return ray.get(given), ThreadPoolExecutor(2)
+
+
+class _OnGpu:
+    """The same as an actor, which keeps its GPU: processes that Ray gives task after task could end up on one. Ray
+    Data prints an error line about the arguments of each such pool, which tasks do not have."""
+
+    def __init__(self, given: ray.ObjectRef, device: str, num_kept: int) -> None:
+        self._arguments = given, device, num_kept
 
     def __call__(self, batch: dict[str, np.ndarray]) -> Iterator[dict[str, list[PredictedPart]]]:
-        size = self._classifier.image_size
-        for piece in batch["piece"]:
-            for part in decoded(pickle.loads(piece), size, self._decoders):
-                yield {"part": [predict_part(self._classifier, part, self._device, self._num_kept)]}
+        yield from _predict(batch, *self._arguments)

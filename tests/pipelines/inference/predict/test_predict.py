@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import pickle
 import shutil
 import tracemalloc
 from contextlib import closing
@@ -28,7 +29,7 @@ from pipelines.inference.prediction_files import FORMATS, open_output
 from pipelines.inference.predictions import PredictedPart, decoded_parts, predict_paths
 from pipelines.inference.predictions_on_ray import predict_paths_on_ray
 from proser_core.data.readers import image_files
-from proser_core.data.readers.image_files import Failure, Found
+from proser_core.data.readers.image_files import Failure, Found, pieces
 from proser_core.errors import ClusterError, ConfigError, DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
@@ -132,6 +133,7 @@ def test_a_cluster_answers_the_same_in_the_same_order(
     pixels: np.ndarray,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     output = tmp_path / "predictions.jsonl"
     join("")
@@ -147,6 +149,10 @@ def test_a_cluster_answers_the_same_in_the_same_order(
     found = Found()
     next(predict_paths_on_ray(classifier, (images.name,), found, address, 1))
     assert found.others == 0, "the folder is not read to its end before the first images are classified"
+    assert "arguments in the object store" not in capfd.readouterr().err, "Ray says of an actor that it may not restart"
+    piece = {"piece": np.array([pickle.dumps(next(pieces([images.name], Found())))], dtype=object)}
+    for (part,) in (row["part"] for row in predictions_on_ray._OnGpu(ray.put(classifier), "cpu", 0)(piece)):
+        assert [Path(name).name for name in part.names] == [f"{number:03}.png" for number in range(40)]
 
 
 @pytest.mark.slow
