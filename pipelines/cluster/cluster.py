@@ -22,6 +22,7 @@ from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import Workers, train_distributed
 from pipelines.cluster.tune_jobs import TuneJobs, worker_config
 from pipelines.console import warn
+from pipelines.progress import HEARTBEAT
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
@@ -30,6 +31,8 @@ from proser_core.jobs.spec import FAILURE, STATE, Job
 from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.titles import counted
 
+WAIT_SAID_S = 5.0
+"""Seconds without room for a worker after which that is said, where other work holds the cluster."""
 RAY_FOLDER = "ray"  # of a storage, for what Ray itself writes while it runs
 
 
@@ -139,7 +142,10 @@ class Cluster:
         self.connect()
         resources = self._worker_resources()
         # Ray itself would try again for ever on a machine that stays low on memory
-        remote = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0), max_retries=0)(function)
+        as_worker = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0), max_retries=0)
+        if self.config.address:
+            self._wait_for_room(resources, as_worker(_begin).remote)
+        remote = as_worker(function)
         for attempts in range(RETRIES + 1):
             try:
                 return ray.get([remote.remote(*arguments) for _ in range(1 if attempts else copies)])
@@ -156,6 +162,21 @@ class Cluster:
                     "with --cluster.cpus-per-worker or --cluster.gpus-per-worker"
                 ) from error
         raise AssertionError
+
+    def _wait_for_room(self, resources: dict[str, float], begin: Callable[[], ray.ObjectRef]) -> None:
+        """Return once a worker has begun, or failed to. Say so where others' work takes what it needs."""
+        free, has, patience = ray.available_resources(), ray.cluster_resources(), WAIT_SAID_S
+        taken = [kind for kind, each in resources.items() if free.get(kind, 0.0) < each]
+        begun = begin()
+        while not ray.wait([begun], timeout=patience)[0]:
+            free = ray.available_resources()
+            for kind in taken:
+                many = "s" if resources[kind] > 1 else ""
+                warn(
+                    f"waiting for {resources[kind]:g} free {kind}{many} of the cluster at {self.config.address} "
+                    f"({free.get(kind, 0.0):g} of {has.get(kind, 0.0):g} are free now)"
+                )
+            patience = HEARTBEAT
 
     def run_jobs(self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0) -> None:
         """Run trainings of `workers` DDP workers each; the reason of one that fails is in its folder.
@@ -214,6 +235,10 @@ class Cluster:
     def _worker_resources(self) -> dict[str, float]:
         gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
         return {"CPU": float(self.config.cpus_per_worker), **gpus}
+
+
+def _begin() -> None:
+    """What a worker does to show that it has begun."""
 
 
 def _live_nodes() -> list[dict[str, float]]:
