@@ -3,10 +3,11 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -178,8 +179,17 @@ class Cluster:
                 )
             patience = HEARTBEAT
 
-    def run_jobs(self, jobs: list[Job], workers: int, name: str, *, max_seconds: float = 0.0) -> None:
-        """Run trainings of `workers` DDP workers each; the reason of one that fails is in its folder.
+    def run_jobs(
+        self,
+        jobs: list[Job],
+        workers: int,
+        name: str,
+        *,
+        max_seconds: float = 0.0,
+        titles: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Run trainings of `workers` DDP workers each; the reason of one that fails is in its folder. `titles` name
+        them for people, by their folders' names.
 
         A lost worker or machine is replaced, and its training resumes after its last epoch, up to RETRIES times.
         Trainings that still run after `max_seconds` (0: no limit) are stopped. Raises StorageError where the disk is
@@ -200,7 +210,7 @@ class Cluster:
             if self.config.is_elastic(jobs[0].kind):
                 keep_coordinator()
             if len(jobs) > 1 or workers == 1 or max_seconds:
-                self._tune(jobs, workers, name, max_seconds)
+                self._tune(jobs, workers, name, max_seconds, titles)
             else:
                 self._train_alone(jobs[0], workers)
         if self.mirror is not None:
@@ -220,12 +230,11 @@ class Cluster:
             if self.mirror is not None:
                 self.mirror.push(folder)
 
-    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float) -> None:
+    def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, titles: Mapping[str, str]) -> None:
         # of a CPU the driver would hold a share that a worker waits for
         driver = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
-        together = TuneJobs(
-            self._scaling(jobs, workers), self._worker_resources(), driver, self.storage / RAY_FOLDER, name, self.mirror
-        )
+        scaling, folder = self._scaling(jobs, workers), self.storage / RAY_FOLDER
+        together = TuneJobs(scaling, self._worker_resources(), driver, folder, name, self.mirror, titles)
         together.run(jobs, self.concurrent_jobs(workers), max_seconds)
 
     def _scaling(self, jobs: Sequence[Job], workers: int) -> Workers:

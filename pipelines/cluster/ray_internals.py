@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import ray
@@ -150,6 +150,24 @@ def machine_is_leaving() -> bool:
     except ABSENT:
         return False
     return ray.get_runtime_context().get_node_id() in leaving
+
+
+def silence_raylets() -> None:
+    """Keep Ray from printing what raylets report, as lost workers, in paragraphs between our own lines: it does so
+    whatever `log_to_driver` is. Another Ray may print it."""
+    try:
+        from ray._private import worker
+
+        shown = worker.print_to_stdstream
+    except ABSENT:
+        return
+
+    def show_others(data: dict[str, Any], *arguments: Any, **named: Any) -> None:
+        if data.get("pid") != "raylet":
+            shown(data, *arguments, **named)
+
+    if shown.__module__ != __name__:
+        worker.print_to_stdstream = show_others
 
 
 def silent_progress() -> "list[Callback]":

@@ -9,6 +9,7 @@ from typing import Any
 import ray
 
 from pipelines.cluster.address import auto_source, check_access, resolve_address
+from pipelines.cluster.ray_internals import silence_raylets
 from proser_core.errors import ClusterError, ProserError, first_line
 from proser_core.exit_codes import Terminated
 
@@ -31,6 +32,7 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
     where SIGTERM ends it."""
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    silence_raylets()
     on_sigterm, found = signal.getsignal(signal.SIGTERM), ""
     try:
         if address:

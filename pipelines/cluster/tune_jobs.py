@@ -4,8 +4,9 @@ import functools
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from ray import tune
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory, unreported_exit
 from pipelines.cluster.ray_internals import silent_progress
 from pipelines.cluster.train_worker import CROWDED, FULL_DISK, Workers, run_distributed_trial, run_single_trial
+from pipelines.console import warn
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import StorageError
 from proser_core.jobs.spec import Job, read_failure
 from proser_core.store.store import load_if_complete
+from proser_core.titles import counted
 
 
 def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
@@ -29,7 +32,8 @@ def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
 @dataclass(frozen=True)
 class TuneJobs:
     """How trainings run: `workers` each, of which each takes `resources`; a training of several has a light driver that
-    takes `driver_resources`. Ray writes to `folder`/`name`."""
+    takes `driver_resources`. Ray writes to `folder`/`name`. `titles` name trainings for people, by their folders'
+    names."""
 
     workers: Workers
     resources: dict[str, float]
@@ -37,6 +41,7 @@ class TuneJobs:
     folder: Path
     name: str
     mirror: Mirror | None
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
         """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder, and one that
@@ -53,7 +58,9 @@ class TuneJobs:
         if crowded and retries >= 0 and left >= 0:
             time.sleep(MEMORY_PAUSE_S)
             again = [job for job in jobs if Path(job.folder).name in crowded]
-            self.run(again, max(1, at_a_time // 2), left, retries)
+            fewer = max(1, at_a_time // 2)
+            warn(f"a machine is low on memory; {counted(len(again), 'training')} begin again, {fewer} at a time")
+            self.run(again, fewer, left, retries)
         else:
             self._fail(jobs, crowded)
 
@@ -95,7 +102,7 @@ class TuneJobs:
                 name=self.name,
                 storage_path=str(self.folder),
                 verbose=0,
-                callbacks=silent_progress(),
+                callbacks=[*silent_progress(), _LostWorkers(self.titles)],
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
             ),
         )
@@ -134,6 +141,21 @@ class TuneJobs:
         for job in jobs:
             if reason := reasons.get(Path(job.folder).name):
                 training_folder(worker_config(job, self.mirror)).write_failure(reason)
+
+
+class _LostWorkers(tune.Callback):
+    """Says which training lost a worker, and that it goes on."""
+
+    def __init__(self, titles: Mapping[str, str]) -> None:
+        self._titles, self._lost = titles, Counter[str]()
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Called by Tune where it attempts a trial again."""
+        key = Path(json.loads(trial.config["job"])["folder"]).name
+        self._lost[key] += 1
+        times = f"{self._lost[key]} of at most {RETRIES} times"
+        title = self._titles.get(key, "a training")
+        warn(f"the worker of {title} was lost or failed ({times}); it goes on from its last epoch")
 
 
 def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:

@@ -98,7 +98,8 @@ def _train(
         now = [replace(jobs[key], pause=pause) for key, pause in pauses.items()]
         watch.running = {trial.key: pauses[trial.key] or trial.recipe.finetune.epochs for trial in some}
         watch.ends = started + limit if limit else math.inf
-        session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left if limit else 0.0)
+        left, titles = left if limit else 0.0, {trial.key: trial.name for trial in some}
+        session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left, titles=titles)
 
     watch = SweepWatch(session, trials, rows, stoppable)
     with watch.progress, poll_in_background(watch.poll, session.tracking.warn):

@@ -23,6 +23,7 @@ from pipelines.cluster.ray_internals import (
     keep_coordinator,
     release_lost_groups,
     serve_http_address,
+    silence_raylets,
 )
 from pipelines.cluster.session import join
 from proser_core.errors import ClusterError
@@ -99,6 +100,19 @@ def test_a_coordinator_that_is_not_found_is_named_and_left(monkeypatch: pytest.M
     monkeypatch.delattr(f"{COORDINATOR}.get_or_create_autoscaling_coordinator")
     with pytest.warns(RuntimeWarning, match=r"has no AutoscalingCoordinator .*; where elastic trainings wait"):
         keep_coordinator()
+
+
+def test_what_raylets_report_is_not_printed_and_other_processes_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, printed = ray._private.worker, list[object]()
+    monkeypatch.setattr(worker, "print_to_stdstream", lambda data, ignore_prefix: printed.append(data["pid"]))
+    for _ in range(2):
+        silence_raylets()
+    for pid in ("raylet", "autoscaler", 7):
+        worker.print_to_stdstream({"lines": ["a line"], "pid": pid, "is_err": False}, ignore_prefix=False)
+    assert printed == ["autoscaler", 7]
+    monkeypatch.delattr(worker, "print_to_stdstream")
+    silence_raylets()
+    assert not hasattr(worker, "print_to_stdstream")
 
 
 def test_an_application_is_deleted_where_ray_always_waits_for_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

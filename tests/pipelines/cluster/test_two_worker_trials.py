@@ -24,7 +24,7 @@ from proser_core.errors import ClusterError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.logit_tables import load_logits
-from proser_core.store.store import Artefact, load_if_complete
+from proser_core.store.store import Artefact, load_if_complete, write_manifest
 
 pytestmark = pytest.mark.usefixtures("last_of_ray")
 
@@ -95,6 +95,30 @@ def test_a_trial_whose_process_died_says_where_its_log_is(
     reason = (folder / spec.FAILURE).read_text()
     (path,) = re.findall(r"^the worker exited without reporting an error; its log is in (\S+) on \S+$", reason)
     assert any(words in Path(log).read_text() for log in glob.glob(path))
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_lost_and_replaced_costs_one_line(
+    cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def lost_once(config: dict[str, Any]) -> None:
+        folder = Path(config["job"]["folder"])
+        if not (folder / "lost").exists():
+            (folder / "lost").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        write_manifest(folder, {})
+
+    monkeypatch.setattr("pipelines.cluster.tune_jobs.run_single_trial", lost_once)
+    job = training_job(task, tmp_path / "trial")
+    Path(job.folder).mkdir(exist_ok=True)
+    capfd.readouterr()
+    cluster.run_jobs([job], 1, "lost", max_seconds=600, titles={"trial": "C=3"})
+    assert load_if_complete(Path(job.folder)) is not None
+    time.sleep(2)  # for what Ray prints late
+    out, err = capfd.readouterr()
+    assert "(raylet)" not in out
+    lost = "proser: the worker of C=3 was lost or failed (1 of at most 3 times); it goes on from its last epoch"
+    assert err.splitlines() == [lost]
 
 
 @pytest.mark.slow
