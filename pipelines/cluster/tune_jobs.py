@@ -59,7 +59,7 @@ class TuneJobs:
             time.sleep(MEMORY_PAUSE_S)
             again = [job for job in jobs if Path(job.folder).name in crowded]
             fewer = max(1, at_a_time // 2)
-            warn(f"a machine is low on memory; {counted(len(again), 'training')} begin again, {fewer} at a time")
+            warn(f"a machine is low on memory; starting {counted(len(again), 'training')} again, {fewer} at a time")
             self.run(again, fewer, left, retries)
         else:
             self._fail(jobs, crowded)
