@@ -42,7 +42,7 @@ def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
         return reproducing.ComparedStudy(study, Mock(), results, [])
 
     monkeypatch.setattr(reproducing, "_compared", compared)
-    for name in ("_print_plans", "connect"):
+    for name in ("_print_plans", "check_tracking"):
         monkeypatch.setattr(reproducing, name, Mock())
     recipe = replace(tiny_recipe(), finetune=FinetuneConfig(epochs=2))
     names = ("first-accuracy", "second-accuracy", "times")
