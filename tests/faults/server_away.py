@@ -70,7 +70,9 @@ def for_good(lab: Lab) -> Loss:
             sweep.strike([])
             server.go()
             said = sweep.ended(1)
-            require("the same command logs the rest once it answers" in said, f"not said what is lost: {said[-300:]}")
+            require(
+                "the same command logs the rest once that is mended" in said, f"not said what is lost: {said[-300:]}"
+            )
             trained = len(sweep.diary.epochs)
             server.come()
             sweep.begin()
