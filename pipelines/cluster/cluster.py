@@ -165,11 +165,11 @@ class Cluster:
         raise AssertionError
 
     def _wait_for_room(self, resources: dict[str, float], begin: Callable[[], ray.ObjectRef]) -> None:
-        """Return once a worker has begun, or failed to. Say so where others' work takes what it needs."""
+        """Where other work holds what a worker needs, say so until one has begun, or failed to."""
         free, has, patience = ray.available_resources(), ray.cluster_resources(), WAIT_SAID_S
         taken = [kind for kind, each in resources.items() if free.get(kind, 0.0) < each]
-        begun = begin()
-        while not ray.wait([begun], timeout=patience)[0]:
+        begun = [begin()] if taken else []
+        while begun and not ray.wait(begun, timeout=patience)[0]:
             free = ray.available_resources()
             for kind in taken:
                 many = "s" if resources[kind] > 1 else ""

@@ -4,9 +4,8 @@ import functools
 import json
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ class TuneJobs:
     folder: Path
     name: str
     mirror: Mirror | None
-    titles: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str]
 
     def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
         """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder, and one that
@@ -147,15 +146,13 @@ class _LostWorkers(tune.Callback):
     """Says which training lost a worker, and that it goes on."""
 
     def __init__(self, titles: Mapping[str, str]) -> None:
-        self._titles, self._lost = titles, Counter[str]()
+        self._titles = titles
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Called by Tune where it attempts a trial again."""
-        key = Path(json.loads(trial.config["job"])["folder"]).name
-        self._lost[key] += 1
-        times = f"{self._lost[key]} of at most {RETRIES} times"
-        title = self._titles.get(key, "a training")
-        warn(f"the worker of {title} was lost or failed ({times}); it goes on from its last epoch")
+        """Called by Tune where it attempts a trial again. A machine that was announced to go away is no failure."""
+        title = self._titles.get(Path(json.loads(trial.config["job"])["folder"]).name, "a training")
+        times = f" ({trial.num_failures} of at most {RETRIES} times)" if trial.num_failures else ""
+        warn(f"the worker of {title} was lost or failed{times}; it goes on from its last epoch")
 
 
 def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:

@@ -46,7 +46,7 @@ SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",  # it draws bars where tqdm is installed, as beside timm
     "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING": "true",
 }
-RESUME_ADVICE = "all that was trained is in the storage: once that is mended, the same command again logs the rest"
+RESUME_ADVICE = "all that was trained is in the storage: once that is fixed, the same command again logs the rest"
 OUTAGE_CODES = (
     "INTERNAL_ERROR",
     "TEMPORARILY_UNAVAILABLE",

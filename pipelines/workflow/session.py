@@ -241,5 +241,5 @@ def say_failures(session: Session, failures: Sequence[str]) -> None:
     if lost:
         session.say(
             f"not tracked: {away()} ({lost}); all results are in {storage_name(session.store)}, and the same "
-            "command logs the rest once that is mended"
+            "command logs the rest once that is fixed"
         )

@@ -1,6 +1,6 @@
 """The networks of C2AE, and the loss of its decoder (Oza and Patel 2019).
 
-The decoder is told a class by feature-wise linear modulation of the code (FiLM, Perez et al. 2018).
+The decoder is conditioned on a class by feature-wise linear modulation of the code (FiLM, Perez et al. 2018).
 """
 
 import math

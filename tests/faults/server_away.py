@@ -71,7 +71,7 @@ def for_good(lab: Lab) -> Loss:
             server.go()
             said = sweep.ended(1)
             require(
-                "the same command logs the rest once that is mended" in said, f"not said what is lost: {said[-300:]}"
+                "the same command logs the rest once that is fixed" in said, f"not said what is lost: {said[-300:]}"
             )
             trained = len(sweep.diary.epochs)
             server.come()

@@ -11,7 +11,7 @@ from proser_core.store.store import Artefact
 
 
 def tiny_recipe(epochs: int = 2) -> Recipe:
-    """The digits recipe at 8 pixels with few epochs of each training and one worker, in fp32; the model is `proser`."""
+    """Digits at 8 pixels, few epochs, one worker, fp32; written out, since tests of the core import no recipe."""
     return Recipe(
         name="digits",
         precision="fp32",
