@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
-from pipelines.storage.mirror import open_storage
+from pipelines.storage.opening import open_storage
 from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.workflow.requests import StorageFolder
 from proser_core.errors import ConfigError

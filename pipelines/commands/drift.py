@@ -85,7 +85,10 @@ def _scores(
 
 
 def _lines(found: "Drift", title: str) -> Iterator[str]:
+    from pipelines.inference.drift import LEVEL
+
     low, high = found.interval
+    distance = f"distance {found.distance:.3f}"
     yield (
         f"{title}: {percent(found.unknown_share)} % of {counted(found.count, 'new image')} called unknown (95 % "
         f"interval {percent(low)} to {percent(high)} %); of {counted(found.validation, 'validation image')}, all of "
@@ -93,8 +96,8 @@ def _lines(found: "Drift", title: str) -> Iterator[str]:
     )
     if found.drifted:
         yield (
-            f"drift: the scores differ (distance {found.distance:.3f}, p {found.p_value:.1g}). Look at the images; "
-            "calibrate again where they are of known classes, or train again"
+            f"drift: the scores differ ({distance}, p {found.p_value:.1g}, below {LEVEL}). Look at the "
+            "images; calibrate again where they are of known classes, or train again"
         )
     else:
-        yield f"no drift shown by these images (distance {found.distance:.3f}, p {found.p_value:.2g})"
+        yield f"no drift shown by these images ({distance}, p {found.p_value:.2g}, not below {LEVEL})"

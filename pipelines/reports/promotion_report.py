@@ -33,15 +33,9 @@ def comparison_tables(comparison: Comparison, candidate: Contender, champion: Co
     deciding = _table(_title(comparison), candidate, champion, "95 % interval", "")
     for row in _deciding(comparison, bold):
         deciding.add_row(*row)
-    known = f"{percent(comparison.known_rate)} (to {percent(comparison.interval[1])})"
-    deciding.add_row(
-        f"known rate{', of all its images' * bool(comparison.common)}",
-        known,
-        "",
-        "",
-        "",
-        f"target {100 * comparison.target_rate:.4g}",
-    )
+    name = f"known rate{', of all its images' * bool(comparison.common)}"
+    interval, target = f"to {percent(comparison.interval[1])}", f"target {100 * comparison.target_rate:.4g}"
+    deciding.add_row(name, percent(comparison.known_rate), "", "", interval, target)
     tested = _table(DECIDE_NOTHING, candidate, champion)
     for row in _shown(candidate, champion, bold):
         tested.add_row(*row, style="dim")

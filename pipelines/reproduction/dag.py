@@ -8,6 +8,7 @@ from pipelines.reproduction.comparing import compare
 from pipelines.reproduction.paper_figures.page import write_figures_page
 from pipelines.reproduction.paper_figures.stage import draw_figures
 from pipelines.reproduction.registering import register_methods
+from pipelines.storage.storage import Storage
 from pipelines.tracking.registry import Registered
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
@@ -21,7 +22,7 @@ from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.further_development import further_images
 from proser_core.jobs.own_networks.plans import plan_network
 from proser_core.jobs.spec import TRIALS
-from proser_core.store.store import Artefact, BuildResult, Store
+from proser_core.store.store import Artefact, BuildResult
 
 OutlierNames = dict[str, tuple[str, ...]]
 """Names of outlier sets by that of their known data set."""
@@ -45,7 +46,7 @@ def owned(
     return [plan.outcome() for plan in plans]
 
 
-def furthers(splits: list[TrainedSplit], data_dir: DataRoot, store: Store) -> list[Artefact | None]:
+def furthers(splits: list[TrainedSplit], data_dir: DataRoot, store: Storage) -> list[Artefact | None]:
     """Further development unknowns of each class split; None where the recipe names none."""
     return [further_images(split.recipe, split.task, data_dir, store) for split in splits]
 
@@ -58,7 +59,7 @@ def compared(
     swept: Artefact,
     owned: list[Artefact | None],
     furthers: list[Artefact | None],
-    store: Store,
+    store: Storage,
     folder: Path,
 ) -> BuildResult:
     """Every method on every class split, calibrated and evaluated alike."""
@@ -103,7 +104,7 @@ def drawn(
     found_outliers: OutlierNames,
     image_files: list[Any],
     data_dir: DataRoot,
-    store: Store,
+    store: Storage,
     folder: Path,
 ) -> None:
     """All figures."""

@@ -1,26 +1,25 @@
-"""The driver's side: opening a storage, a folder or a URI, and the mirror on this machine of what is behind a URI."""
+"""The driver's side of a storage behind a URI: its mirror on this machine."""
 
 import functools
 import hashlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.storage.lease import hold_lease
-from pipelines.storage.objects import Objects, Stamp, open_objects, storage_errors
+from pipelines.storage.objects import Objects, Stamp, storage_errors
+from pipelines.storage.storage import Storage
 from pipelines.storage.transfer import download, pull, push, read_manifest
-from proser_core.digests import digest_of, sha256_of
+from proser_core.digests import sha256_of
 from proser_core.jobs.own_networks.spec import OwnJob
 from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, Job
-from proser_core.store.files import cache_folder, write_atomically
-from proser_core.store.lock import IDENTITY, absent_folders, exclusive_storage
-from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
+from proser_core.store.files import cache_folder
+from proser_core.store.lock import IDENTITY
+from proser_core.store.store import MANIFEST, Artefact, BuildResult, load_if_complete
 
 MIRROR_VARIABLE = "PROSER_MIRROR"
 """Variable with the folder of a machine's mirrors, instead of ~/.cache/proser."""
@@ -49,9 +48,9 @@ def with_files(job: Job, place: Callable[[str], str]) -> Job:
 
 
 @dataclass
-class Mirror(Store):
-    """A store in a folder of this machine whose folders are on a storage too, compared by their manifests. Methods
-    raise StorageError where the storage does not answer any more."""
+class Mirror(Storage):
+    """A store in a folder of this machine whose folders are on an object store too, compared by their manifests.
+    Methods raise StorageError where that does not answer any more."""
 
     objects: Objects = field(kw_only=True)
     is_taken_over: bool = False
@@ -64,6 +63,20 @@ class Mirror(Store):
     def address(self) -> dict[str, str]:
         """What a worker needs to reach the storage, as plain values."""
         return {"uri": self.objects.uri, "store": str(self.root)}
+
+    @property
+    def title(self) -> str:
+        """The URI."""
+        return self.objects.uri
+
+    def identity(self) -> str:
+        """The name on the storage, so that all machines read the same one."""
+        with storage_errors(self.objects):
+            found = self.objects.read(IDENTITY)
+            if found is None:
+                found = uuid.uuid4().hex.encode()
+                self.objects.write(IDENTITY, found)
+            return found.decode()
 
     def name(self, path: Path) -> str:
         """The name on the storage of a path of the mirror."""
@@ -103,6 +116,11 @@ class Mirror(Store):
         self._in_step.add(name)
         linked = [(folder / path).resolve() for path in listed.linked]
         return [path for path in linked if path.is_relative_to(self.root)]
+
+    def has_file(self, path: Path) -> bool:
+        """Whether a file of a training is on the storage."""
+        with storage_errors(self.objects):
+            return self.objects.stamp(self.name(path)) is not None
 
     def manifests(self, stage: Path) -> dict[Path, bytes | None]:
         """The manifests of a stage on the storage, by the folders of this machine that they are of."""
@@ -174,107 +192,3 @@ class Mirror(Store):
     def _listing(self, folders: Iterable[Path]) -> dict[str, Stamp]:
         stages = sorted({self.name(folder.parent) for folder in folders})
         return {name: stamp for stage in stages for name, stamp in self.objects.listing(stage).items()}
-
-
-@contextmanager
-def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> Iterator[Store]:
-    """Open a folder, or the storage behind a URI, and lock it: one command at a time works there.
-
-    `work` names the command to whoever comes second; `say` prints a line to the user. Raises ConfigError for a storage
-    that cannot be used, or in which another command works.
-    """
-    if isinstance(storage, Path):
-        made = absent_folders(storage)
-        store = Store(storage, announce=say)
-        with exclusive_storage(store.root, work, made):
-            yield store
-        return
-    objects, folder = open_objects(storage), mirror_folder(storage)
-    mirror = Mirror(folder / STORE, announce=say, option=MIRROR_VARIABLE, objects=objects)
-
-    def taken_over(text: str) -> None:
-        mirror.is_taken_over = True
-        say(text)
-
-    with exclusive_storage(mirror.root, work), hold_lease(objects, _identity(folder / "identity"), work, taken_over):
-        yield mirror
-
-
-def storage_identity(store: Store) -> str:
-    """A name that no other storage has, made at its first use, while this process holds it. Raises StorageError where
-    the storage does not answer."""
-    if not isinstance(store, Mirror):
-        return _identity(store.root / IDENTITY)
-    with storage_errors(store.objects):
-        found = store.objects.read(IDENTITY)
-        if found is None:
-            found = uuid.uuid4().hex.encode()
-            store.objects.write(IDENTITY, found)
-        return found.decode()
-
-
-def is_taken_over(store: Store) -> bool:
-    """Whether another command has taken over the storage, whose lock this one could not renew."""
-    return isinstance(store, Mirror) and store.is_taken_over
-
-
-def _identity(path: Path) -> str:
-    """The name in a file, made where there is none."""
-    if not path.is_file():
-        write_atomically(path, uuid.uuid4().hex.encode())
-    return path.read_text(encoding="utf-8")
-
-
-def sync(store: Store | None, folders: Iterable[Path]) -> None:
-    """Before folders are looked for: download what only the storage has."""
-    if isinstance(store, Mirror):
-        store.sync(folders)
-
-
-def find_artefact(store: Store | None, folder: Path) -> Artefact | None:
-    """The finished artefact in a folder, downloaded where only the storage has it; None without one."""
-    sync(store, [folder])
-    return load_if_complete(folder)
-
-
-def find_content(store: Store | None, stage: Path, digest: str) -> Artefact | None:
-    """The artefact of a stage whose files have this digest; None without one. Of the others only manifests are read.
-    `store` may be None for a folder that all machines see."""
-    if isinstance(store, Mirror):
-        manifests = store.manifests(stage)
-    else:
-        manifests = {path.parent: path.read_bytes() for path in stage.glob(f"*/{MANIFEST}")}
-    read = {folder: read_manifest(content) for folder, content in sorted(manifests.items())}
-    found = [folder for folder, manifest in read.items() if manifest and digest_of(manifest.files) == digest]
-    sync(store, found)
-    return next(filter(None, map(load_if_complete, found)), None)
-
-
-def poll_storage(store: Store, folders: Sequence[Path]) -> None:
-    """Before trainings are looked at: download what they have reported."""
-    if isinstance(store, Mirror):
-        store.poll(folders)
-
-
-def poll_if_due(store: Store, folders: Sequence[Path]) -> None:
-    """The same every second while they run; what the storage is asked is bounded."""
-    if isinstance(store, Mirror):
-        store.poll_if_due(folders)
-
-
-def has_file(store: Store, path: Path) -> bool:
-    """Whether a file of a training is on the storage."""
-    if not isinstance(store, Mirror):
-        return path.is_file()
-    with storage_errors(store.objects):
-        return store.objects.stamp(store.name(path)) is not None
-
-
-def folder_setting(store: Store) -> str:
-    """The option or variable that gives the store another folder of this machine."""
-    return MIRROR_VARIABLE if isinstance(store, Mirror) else "--storage"
-
-
-def storage_name(store: Store) -> str:
-    """The storage as its user names it."""
-    return store.objects.uri if isinstance(store, Mirror) else str(store.root)

@@ -10,7 +10,8 @@ from pathlib import Path
 from pipelines.console import warn
 from pipelines.output_files import RECIPE
 from pipelines.reports.sweep_table import TABLE, SweepTable, read_table
-from pipelines.storage.mirror import find_artefact, find_content, open_storage
+from pipelines.storage.opening import open_storage
+from pipelines.storage.storage import Storage, find_artefact, find_content
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
@@ -36,12 +37,15 @@ from proser_core.recognition.scored_network import fitting_targets, score_networ
 from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.trained_classifier import Member
 from proser_core.store.files import read_json
-from proser_core.store.store import MANIFEST, Artefact, Store
+from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, counted, scored
 
 MOST_MEMBERS = 10
 """Of an ensemble: each prediction takes as many forward passes."""
 Metrics = dict[str, float]
+PlainTables = tuple[Tables | None, Tables | None]
+"""Of the two networks that were trained by cross-entropy, the pretrained one and the control; None for one that the
+storage lacks, or that nothing reads."""
 
 
 def register_best(
@@ -64,30 +68,19 @@ def register_best(
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
         points = best_rows(table, recipe.finetune, split_index, members)
         rows = points[:members]
-        if recipe.calibration.development:
-            raise ConfigError(
-                "the sweep's recipe has calibration.development, whose images only `proser run` reads; run the recipe "
-                "with the fields of the best point, or without calibration.development"
-            )
-        if members > 1 and recipe.calibration.network != "proser":
-            raise ConfigError(
-                "--ensemble takes networks with placeholders, and the sweep's recipe has calibration.network "
-                f"{recipe.calibration.network}; omit --ensemble, or sweep with --calibration.network proser"
-            )
-        weights, reads = recipe.network.weights_file, recipe.calibration.reads_embeddings
-        if weights and (reads or recipe.network.is_frozen("finetune")) and not Path(weights).is_file():
-            raise ConfigError(
-                f"the sweep's network.weights_file {weights} is not on this machine, and a frozen backbone, a score of "
-                "embeddings or mirrored images need it; copy it there, or promote on the machine of the sweep"
-            )
-        with _opened(storage, reads, say) as (root, store):
+        _check(recipe, members)
+        with _opened(storage, recipe.calibration.reads_embeddings, say) as (root, store):
             control = trained_control(table.rows, rows[0]["split_index"])
             may_be_model = [*rows, control] if control and recipe.calibration.network != "proser" else rows
             trials = [_trial(storage, root, store, row) for row in may_be_model]
             task = _task_of(trials[0], store)
             seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
             recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
-            folder, made_by = _classifier(table, recipe, rows, trials[0], task, store, Path(place))
+            networks = Networks(recipe, task, trials[0].path.parent, store)
+            plain: PlainTables = (None, None)
+            if recipe.calibration.mirror or members > 1:
+                plain = _plain_tables(networks, trials[0], control, store)
+            folder, made_by = _classifier(networks, table, rows, control, plain, Path(place))
         digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name}
         if members == 1:
             made: AbstractContextManager[str] = nullcontext(trial_run(client, run, made_by))
@@ -99,6 +92,26 @@ def register_best(
     network = next(row for row in may_be_model if row["key"] == made_by)
     say(f"{found.name} version {found.version} is {_in_words(network, rows, len(points))}")
     return found
+
+
+def _check(recipe: Recipe, members: int) -> None:
+    """Raises ConfigError for a sweep's recipe of which so many trials cannot be registered here."""
+    if recipe.calibration.development:
+        raise ConfigError(
+            "the sweep's recipe has calibration.development, whose images only `proser run` reads; run the recipe "
+            "with the fields of the best point, or without calibration.development"
+        )
+    if members > 1 and recipe.calibration.network != "proser":
+        raise ConfigError(
+            "--ensemble takes networks with placeholders, and the sweep's recipe has calibration.network "
+            f"{recipe.calibration.network}; omit --ensemble, or sweep with --calibration.network proser"
+        )
+    weights, reads = recipe.network.weights_file, recipe.calibration.reads_embeddings
+    if weights and (reads or recipe.network.is_frozen("finetune")) and not Path(weights).is_file():
+        raise ConfigError(
+            f"the sweep's network.weights_file {weights} is not on this machine, and a frozen backbone, a score of "
+            "embeddings or mirrored images need it; copy it there, or promote on the machine of the sweep"
+        )
 
 
 def _in_words(network: Row, rows: Sequence[Row], points: int) -> str:
@@ -114,7 +127,7 @@ def _in_words(network: Row, rows: Sequence[Row], points: int) -> str:
 
 
 @contextmanager
-def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> Iterator[tuple[Path, Store | None]]:
+def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> Iterator[tuple[Path, Storage | None]]:
     """The folder on this machine with the sweep's trainings, and their storage, locked; None in place of the storage
     for a folder that is only read."""
     if isinstance(storage, Path) and not writes:
@@ -142,7 +155,7 @@ def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | N
     return rows
 
 
-def _trial(storage: Path | str, root: Path, store: Store | None, row: Row) -> Artefact:
+def _trial(storage: Path | str, root: Path, store: Storage | None, row: Row) -> Artefact:
     trial = find_artefact(store, root / spec.TRIALS / row["key"])
     if trial is None:
         raise ConfigError(
@@ -153,21 +166,12 @@ def _trial(storage: Path | str, root: Path, store: Store | None, row: Row) -> Ar
 
 
 def _classifier(
-    table: SweepTable,
-    recipe: Recipe,
-    rows: Sequence[Row],
-    trial: Artefact,
-    task: Artefact,
-    store: Store | None,
-    place: Path,
+    networks: Networks, table: SweepTable, rows: Sequence[Row], control: Row | None, plain: PlainTables, place: Path
 ) -> tuple[Path, str]:
     """The folder of a saved classifier, and the key of the trial that it is or, of an ensemble, the best one."""
-    split_index, mirrors = rows[0]["split_index"], recipe.calibration.mirror
-    networks = Networks(recipe, task, trial.path.parent, store)
+    split_index = rows[0]["split_index"]
     others = {each["name"]: each["metrics"] for each in table.controls if each["split_index"] == split_index}
-    control = trained_control(table.rows, split_index)
-    plain = _plain_tables(networks, trial, control) if mirrors or len(rows) > 1 else (None, None)
-    if mirrors:  # the sweep's own are not of mirrored images
+    if networks.recipe.calibration.mirror:  # the sweep's own are not of mirrored images
         others = _controls(networks, *plain)
     if len(rows) == 1:
         return _save_best(networks, rows[0], control, others, place)
@@ -208,11 +212,10 @@ def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Me
     return place / CLASSIFIER
 
 
-def _plain_tables(networks: Networks, trial: Artefact, control: Row | None) -> tuple[Tables | None, Tables | None]:
-    """The tables of the two networks that were trained by cross-entropy, the pretrained one and the control; None for
-    one that the storage lacks."""
-    pretrained = _pretraining_of(trial, networks.recipe, networks.task, networks.store)
-    if control and find_artefact(networks.store, networks.trial_folders / control["key"]) is None:
+def _plain_tables(networks: Networks, trial: Artefact, control: Row | None, store: Storage | None) -> PlainTables:
+    """Those of the class split of a trial."""
+    pretrained = _pretraining_of(trial, networks.recipe, networks.task, store)
+    if control and find_artefact(store, networks.trial_folders / control["key"]) is None:
         control = None
     return (
         None if pretrained is None else networks.tables(pretrained.path),
@@ -237,7 +240,7 @@ def _ce_ensemble(networks: Networks, pretrained: Tables | None, control: Tables 
     return {scored(CE_ENSEMBLE, MaxLogit.name): report.flat()}
 
 
-def _task_of(trial: Artefact, store: Store | None = None) -> Artefact:
+def _task_of(trial: Artefact, store: Storage | None) -> Artefact:
     """The prepared images that a trial was trained on."""
     found = _input_of(trial, "task", spec.PREPARE, store)
     if found is None:
@@ -247,7 +250,7 @@ def _task_of(trial: Artefact, store: Store | None = None) -> Artefact:
     return found
 
 
-def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Store | None) -> Artefact | None:
+def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Storage | None) -> Artefact | None:
     """The pretrained network of a trial's class split, from which one that begins from scratch does not begin; None
     where the storage lacks it."""
     inputs = read_json(trial.path / MANIFEST)["inputs"]
@@ -257,6 +260,6 @@ def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Stor
     return find_artefact(store, plan_pretraining(recipe, task, storage, bf16=bf16, code=code).folder)
 
 
-def _input_of(trial: Artefact, name: str, stage: str, store: Store | None) -> Artefact | None:
+def _input_of(trial: Artefact, name: str, stage: str, store: Storage | None) -> Artefact | None:
     """What a trial was made of, by its digest in the trial's manifest."""
     return find_content(store, trial.path.parents[1] / stage, read_json(trial.path / MANIFEST)["inputs"][name])

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from pipelines.storage.storage import Storage
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.workflow.session import TrainingSession
@@ -32,7 +33,7 @@ from proser_core.jobs.selection import ranked
 from proser_core.jobs.spec import TRIALS
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.validation_scores import Proxy
-from proser_core.store.store import Artefact, BuildResult, Store
+from proser_core.store.store import Artefact, BuildResult
 from tune_spaces import SpaceInfo
 
 SAID = (GROUPS, FLIPS, REPEATS)
@@ -75,7 +76,7 @@ def splits(
     return [TrainedSplit(*parts, bf16) for parts in zip(recipes, prepared, pretrained, strict=True)]
 
 
-def planned(splits: list[TrainedSplit], finetunes: list[FinetuneConfig], store: Store) -> list[str]:
+def planned(splits: list[TrainedSplit], finetunes: list[FinetuneConfig], store: Storage) -> list[str]:
     """The keys of all trials, which hold the code that trains them."""
     return [trial.key for split in splits for trial in split.trials(finetunes, store)]
 
@@ -102,7 +103,7 @@ def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:
     return rows
 
 
-def further(splits: list[TrainedSplit], data_dir: DataRoot, store: Store) -> Artefact | None:
+def further(splits: list[TrainedSplit], data_dir: DataRoot, store: Storage) -> Artefact | None:
     """Further development unknowns, by which a score is chosen; None where the recipe names none."""
     (split,) = splits
     return further_images(split.recipe, split.task, data_dir, store)
@@ -114,7 +115,7 @@ def evaluated(
     trials: list[dict[str, Any]],
     proxy: Proxy | None,
     further: Artefact | None,
-    store: Store,
+    store: Storage,
     folder: Path,
 ) -> None:
     """The selected trial as a classifier, beside its baselines."""
@@ -129,7 +130,7 @@ def reported(
     trials: list[dict[str, Any]],
     evaluated: Artefact,
     space_infos: dict[str, SpaceInfo],
-    store: Store,
+    store: Storage,
     folder: Path,
 ) -> None:
     """Tables and figures, made anew where `space_infos` have changed."""
@@ -167,7 +168,7 @@ def sweep_reported(
     splits: list[TrainedSplit],
     trials: list[dict[str, Any]],
     space_infos: dict[str, SpaceInfo],
-    store: Store,
+    store: Storage,
     folder: Path,
 ) -> None:
     """Tables and figures over all splits."""

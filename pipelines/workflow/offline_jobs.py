@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.storage.mirror import open_storage
+from pipelines.storage.opening import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.checks import decide_features
 from pipelines.workflow.requests import JobRequest

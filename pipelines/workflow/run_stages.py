@@ -6,6 +6,7 @@ from typing import Any
 from pipelines.reports.scores_page import choice_facts
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import run_tables
+from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow import dag
 from pipelines.workflow.session import TrainingSession, close, execute, open_run
@@ -14,14 +15,13 @@ from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
-from proser_core.store.store import Store
 from proser_core.titles import scored
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
 
 
-def open_run_of(store: Store, recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:
+def open_run_of(store: Storage, recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:
     """The MLflow run of this recipe in this storage, and whatever `more` decides its outcome."""
     decisive = [sha256_of(inputs.pretrained_file) if inputs.pretrained_file else "", *more]
     shown = {"space": recipe.space, "split_index": recipe.data.split_index}

@@ -19,7 +19,9 @@ from pipelines.cluster.node_metrics import node_metrics
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
 from pipelines.progress import stage_bar
-from pipelines.storage.mirror import Mirror, is_taken_over, open_storage, storage_identity, storage_name
+from pipelines.storage.mirror import Mirror
+from pipelines.storage.opening import open_storage
+from pipelines.storage.storage import Storage
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import away, shown_uri, tracking_errors
@@ -36,7 +38,6 @@ from proser_core.errors import ConfigError, first_line, hide_secrets
 from proser_core.jobs.spec import PRETRAIN
 from proser_core.learning.training import scoring_device
 from proser_core.networks.pretrained import describe_backbone
-from proser_core.store.store import Store
 from proser_core.titles import duration
 
 
@@ -44,7 +45,7 @@ from proser_core.titles import duration
 class Session:
     """What a command works with: the storage that it holds alone, the cluster, tracking, and the terminal."""
 
-    store: Store
+    store: Storage
     cluster: Cluster
     tracking: DeferredTracking
     console: Console
@@ -136,7 +137,7 @@ def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
 
 
 def open_run(
-    store: Store, title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any
+    store: Storage, title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any
 ) -> ParentRun:
     """The MLflow run, new or reopened, of this storage, whose lock keeps others out of it, this recipe, these images,
     the points of spaces that are a user's own files, which may be edited, and whatever else is `decisive`; it shows
@@ -145,7 +146,7 @@ def open_run(
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
     own_points = [points for name, points in inputs.spaces.items() if name.endswith(".py")]
-    work = [storage_identity(store), recipe.name, sizes, inputs.bf16, *decisive, *own_points]
+    work = [store.identity(), recipe.name, sizes, inputs.bf16, *decisive, *own_points]
     run_key = digest_of(decisive_fields(recipe), work, code)
     shown = {
         "recipe": recipe.name,
@@ -180,13 +181,13 @@ def execute(
 
 
 @contextmanager
-def mark_run_failed(run: ParentRun, store: Store) -> Iterator[None]:
+def mark_run_failed(run: ParentRun, store: Storage) -> Iterator[None]:
     """End the MLflow run as killed, or as failed with the reason, where the work below raises; not where another
     command has taken over the storage, and the run with it."""
     try:
         yield
     except BaseException as error:
-        if is_taken_over(store):
+        if store.is_taken_over:
             raise
         with contextlib.suppress(Exception):  # what went wrong matters more than its mark
             if isinstance(error, KeyboardInterrupt):
@@ -240,6 +241,6 @@ def say_failures(session: Session, failures: Sequence[str]) -> None:
     lost = session.tracking.lost
     if lost:
         session.say(
-            f"not tracked: {away()} ({lost}); all results are in {storage_name(session.store)}, and the same "
+            f"not tracked: {away()} ({lost}); all results are in {session.store.title}, and the same "
             "command logs the rest once that is fixed"
         )

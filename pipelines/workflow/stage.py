@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from pipelines.storage.storage import Storage
 from proser_core.config import Recipe, decisive_fields
 from proser_core.data import photos
 from proser_core.data.readers import parquet
@@ -18,7 +19,7 @@ from proser_core.jobs.preparing import ENCODED, PHOTOS, PREPARING
 from proser_core.jobs.spec import EMBEDDING, EMBEDDINGS, PREPARE, PRETRAIN, TRIALS
 from proser_core.jobs.trials import WORKER
 from proser_core.store.code_version import code_version
-from proser_core.store.store import Artefact, BuildResult, Store
+from proser_core.store.store import Artefact, BuildResult
 
 STAGES = {
     ENCODED: parquet.__name__,
@@ -60,7 +61,7 @@ def stage(name: str) -> Callable[[Callable[..., BuildResult | None]], Callable[.
         parameters.setdefault("store", inspect.Parameter("store", inspect.Parameter.POSITIONAL_OR_KEYWORD))
 
         @functools.wraps(build)
-        def node(store: Store, **given: Any) -> Artefact:
+        def node(store: Storage, **given: Any) -> Artefact:
             inputs = {each: decisive(value) for each, value in given.items() if each not in SURROUNDINGS}
             if takes_store:
                 given["store"] = store
@@ -68,7 +69,7 @@ def stage(name: str) -> Callable[[Callable[..., BuildResult | None]], Callable[.
 
         node.__signature__ = inspect.Signature(list(parameters.values()), return_annotation=Artefact)  # type: ignore[attr-defined]
         hints = {each: hint for each, hint in build.__annotations__.items() if each != "folder"}
-        node.__annotations__ = {**hints, "store": Store, "return": Artefact}
+        node.__annotations__ = {**hints, "store": Storage, "return": Artefact}
         return node
 
     return decorate

@@ -9,7 +9,6 @@ from rich.table import Table
 
 from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import sweep_tables
-from pipelines.storage.mirror import storage_name
 from pipelines.tracking.server import check_tracking
 from pipelines.workflow import dag
 from pipelines.workflow.plan.disk import check_disk, disk_needed
@@ -97,7 +96,7 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
     plans = plan_splits(inputs, session.store)
     if request.resume and not has_begun(plans, session.store):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {storage_name(session.store)}, at most its pretraining; give the "
+            f"--resume found nothing of this sweep in {session.store.title}, at most its pretraining; give the "
             "storage and the options with which it began, or omit --resume: what is finished there is used"
         )
     return plans

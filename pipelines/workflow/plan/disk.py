@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Sequence
 
-from pipelines.storage.mirror import folder_setting
 from pipelines.workflow.plan.trainings import Costs, SplitPlan
 from proser_core.errors import ConfigError
 from proser_core.store.store import Store
@@ -34,7 +33,7 @@ def check_disk(needed: int, store: Store) -> None:
     if needed > free:
         raise ConfigError(
             f"the storage {store.root} has {_size(free)} free, and the plan needs about {_size(needed)}; free some, or "
-            f"give another folder with {folder_setting(store)}"
+            f"give another folder with {store.option}"
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.storage.mirror import find_artefact, sync
+from pipelines.storage.storage import Storage, find_artefact
 from pipelines.workflow.plan.trainings import SplitPlan, side_by_side
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe, to_json
@@ -17,7 +17,6 @@ from proser_core.jobs.own_networks.plans import with_needs
 from proser_core.jobs.own_networks.probe import NetworkCost, measure_network
 from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.spec import PREPARE
-from proser_core.store.store import Store
 from proser_core.titles import duration
 
 
@@ -39,7 +38,7 @@ NetworkCosts = dict[str, NetworkCost]
 
 
 def missing_networks(
-    methods: OwnMethods, inputs: TrainingInputs, plans: Sequence[SplitPlan], store: Store
+    methods: OwnMethods, inputs: TrainingInputs, plans: Sequence[SplitPlan], store: Storage
 ) -> list[MissingNetwork]:
     """What is to be trained of the methods' networks, and of those that they need, on every class split."""
     found = []
@@ -52,12 +51,12 @@ def missing_networks(
     return found
 
 
-def _unfinished(methods: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Store) -> list[str]:
+def _unfinished(methods: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Storage) -> list[str]:
     task = find_artefact(store, store.folder(PREPARE, prepare_key(data)))
     if task is None:
         return list(dict.fromkeys(each.name for network in methods.networks for each in with_needs(network)))
     plans = plan_methods(methods, recipe, task, store, bf16)
-    sync(store, [plan.folder for plan in plans])
+    store.sync([plan.folder for plan in plans])
     return [plan.network.name for plan in plans if plan.outcome() is None]
 
 

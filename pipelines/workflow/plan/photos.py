@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.storage.mirror import find_artefact
+from pipelines.storage.storage import Storage, find_artefact
 from pipelines.workflow.training import TrainingInputs
 from proser_core.data.photos import read_photos
 from proser_core.jobs.preparing import PHOTOS, decodes_photos, photos_of, prepare_key
 from proser_core.jobs.spec import PREPARE
-from proser_core.store.store import Store, load_if_complete
+from proser_core.store.store import load_if_complete
 from proser_core.titles import duration
 
 SAMPLE = 64
@@ -45,7 +45,7 @@ class PhotoPlan:
         return {"photos": f"{self.count:,} to decode, about {total} ({each})"}
 
 
-def plan_photos(trainings: Iterable[TrainingInputs], store: Store) -> PhotoPlan:
+def plan_photos(trainings: Iterable[TrainingInputs], store: Storage) -> PhotoPlan:
     """Plan for trainings on one folder at one size: all photos, unless their tasks are finished or they are decoded."""
     for inputs in trainings:
         for recipe, data in zip(inputs.recipes, inputs.data_inputs, strict=True):

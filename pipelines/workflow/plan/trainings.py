@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
-from pipelines.storage.mirror import find_artefact, poll_storage, sync
+from pipelines.storage.storage import Storage, find_artefact
 from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stages.halving import epochs_left, fallen_behind
 from pipelines.workflow.training import TrainedSplit, TrainingInputs
@@ -21,7 +21,7 @@ from proser_core.jobs.preparing import prepare_key
 from proser_core.jobs.probe import StepCost, measure_heads
 from proser_core.jobs.spec import EMBEDDINGS, PREPARE, embedding_inputs
 from proser_core.jobs.trials import Trial, plan_pretraining
-from proser_core.store.store import Store, load_if_complete
+from proser_core.store.store import load_if_complete
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ TRAININGS = {"pretrain": "pretraining", "finetune": "fine-tune"}
 """What it calls one of them."""
 
 
-def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
+def plan_splits(inputs: TrainingInputs, store: Storage) -> list[SplitPlan]:
     """What is done of each class split, by the storage."""
     return [
         _plan_split(recipe, data, inputs, store)
@@ -98,7 +98,7 @@ def plan_splits(inputs: TrainingInputs, store: Store) -> list[SplitPlan]:
     ]
 
 
-def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInputs, store: Store) -> SplitPlan:
+def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInputs, store: Storage) -> SplitPlan:
     # as many, of any key: the keys of trials are not known before the pretraining
     trials = [Trial(replace(recipe, finetune=each), "", {}, store.root / "none") for each in inputs.finetunes]
     stoppable, checkpoint = frozenset(inputs.stoppable), inputs.pretrained_file
@@ -121,8 +121,8 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
         embeddings = is_frozen and find_artefact(store, store.folder(EMBEDDINGS, embedding_inputs(recipe, task)))
         return replace(plan, embedded=bool(embeddings), folders=(folder,))
     trials = TrainedSplit(recipe, task, pretrained, inputs.bf16).trials(inputs.finetunes, store)
-    sync(store, [trial.folder for trial in trials])
-    poll_storage(store, [trial.folder for trial in trials])
+    store.sync([trial.folder for trial in trials])
+    store.poll([trial.folder for trial in trials])
     behind = fallen_behind([trial for trial in trials if trial.recipe.finetune in stoppable])
     missing = sum(trial.key not in behind and load_if_complete(trial.folder) is None for trial in trials)
     points = tuple(trial.folder for trial in trials if not trial.is_control)  # which other points share
@@ -130,10 +130,10 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     return replace(plan, pretrained=True, trials=len(trials), missing=missing, epochs=left, folders=points)
 
 
-def has_begun(plans: Sequence[SplitPlan], store: Store) -> bool:
+def has_begun(plans: Sequence[SplitPlan], store: Storage) -> bool:
     """Whether there is a pretraining of these in the storage or, where that is finished, a point of the fine-tunes."""
     folders = [folder for plan in plans for folder in plan.folders]
-    poll_storage(store, folders)
+    store.poll(folders)
     return any(folder.is_dir() for folder in folders)
 
 

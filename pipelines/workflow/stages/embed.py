@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from pipelines.progress import ProgressBar
-from pipelines.storage.mirror import sync
 from pipelines.workflow.session import TrainingSession
 from proser_core.config import Recipe
 from proser_core.jobs.embedding import embed_task
@@ -16,6 +15,6 @@ def embed(kind: str, tasks: Iterable[tuple[Recipe, Artefact]], session: Training
     for recipe, task in tasks:
         if not recipe.network.is_frozen(kind):
             continue
-        sync(session.store, [session.store.folder(EMBEDDINGS, embedding_inputs(recipe, task))])
+        session.store.sync([session.store.folder(EMBEDDINGS, embedding_inputs(recipe, task))])
         with ProgressBar(session.console, EMBEDDINGS, 0, "images", "loading the backbone") as bar:
             embed_task(recipe, task, session.store, bar.report)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from pipelines.storage.mirror import sync
 from pipelines.tracking.runs import slug
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.waiting import Epochs, show_progress
@@ -15,7 +14,7 @@ def train_own_networks(wanted: Sequence[OwnPlan], session: TrainingSession) -> N
     """Train what is not there yet, side by side where the cluster has room. The reason of one that fails is in its
     folder, and what needs it is not trained."""
     plans = in_order(wanted)
-    sync(session.store, [plan.folder for plan in plans])
+    session.store.sync([plan.folder for plan in plans])
     missing = [plan for plan in plans if plan.outcome() is None]
     if missing and session.trains:
         with session.store.stage(METHODS_FOLDER):

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.cluster.attempts import unreported_exit
-from pipelines.storage.mirror import sync
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.waiting import Epochs, show_progress
@@ -32,7 +31,7 @@ def pretrain(
         plan_pretraining(recipe, task, session.store.root, bf16=bf16, own=pretrained_file)
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
-    sync(session.store, [plan.folder for plan in plans])
+    session.store.sync([plan.folder for plan in plans])
     missing = [plan for plan in plans if load_if_complete(plan.folder) is None]
     curves = {plan.folder: f"/split_{plan.recipe.data.split_index}" if len(plans) > 1 else "" for plan in plans}
     if missing and session.trains:

@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
-from pipelines.storage.mirror import poll_if_due, poll_storage, sync
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.halving import WHOLE, epochs_left, halve, pause_at
@@ -38,8 +37,8 @@ def sweep(
     TrainingError where all have failed."""
     planned = [(split, trial) for split in splits for trial in split.trials(finetunes, session.store)]
     trials = [trial for _, trial in planned]
-    sync(session.store, [trial.folder for trial in trials])
-    poll_storage(session.store, [trial.folder for trial in trials])
+    session.store.sync([trial.folder for trial in trials])
+    session.store.poll([trial.folder for trial in trials])
     missing = [(split, trial) for split, trial in planned if load_if_complete(trial.folder) is None]
     may_stop = finetunes if max_seconds else stoppable
     rows = TrialRows({split.index: split.task for split in splits}, spaces, may_stop, unreported_exit)
@@ -143,7 +142,7 @@ class SweepWatch:
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a
         poll comes every second, and a sweep may have thousands of folders."""
-        poll_if_due(self._session.store, [trial.folder for trial in self._trials])
+        self._session.store.poll_if_due([trial.folder for trial in self._trials])
         self._shortage.poll()
         begun = {path.name for path in self._trials[0].folder.parent.glob("*")}
         trials = [trial for trial in self._trials if trial.key in begun and trial.key not in self._tracked]

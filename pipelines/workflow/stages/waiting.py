@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipelines.progress import ProgressBar, poll_in_background
-from pipelines.storage.mirror import has_file, poll_if_due, poll_storage
 from pipelines.workflow.session import TrainingSession
 from proser_core.jobs import spec
 from proser_core.jobs.own_networks.plans import OwnPlan
@@ -33,9 +32,9 @@ def show_progress(
     trains each with so many workers. Once a second `note` describes those that run and the epochs of all in a few
     words, and `track` brings tracking up to date; its failure does not stop the bar."""
     folders = [plan.folder for plan in plans]
-    poll_storage(session.store, folders)
+    session.store.poll(folders)
     for plan in plans:
-        if has_file(session.store, plan.folder / spec.STATE):
+        if session.store.has_file(plan.folder / spec.STATE):
             done = len(spec.read_epochs(plan.folder))
             session.say(f"  {title(plan)}resuming after epoch {done} of {plan.epochs}")
     total = sum(plan.epochs for plan in plans)
@@ -43,7 +42,7 @@ def show_progress(
     shortage = Shortage(session, workers)
 
     def poll() -> None:
-        poll_if_due(session.store, folders)
+        session.store.poll_if_due(folders)
         shortage.poll()
         epochs = {folder: spec.read_epochs(folder) for folder in folders}
         begun = [plan for plan in plans if plan.folder.is_dir() and not (plan.folder / MANIFEST).is_file()]

@@ -16,6 +16,7 @@ from pipelines.cluster import streaming
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE
 from pipelines.cluster.streaming import RayImages
+from pipelines.storage.storage import Storage
 from proser_core.config import Recipe
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.stored import StoredImages
@@ -25,7 +26,7 @@ from proser_core.errors import DataError
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import prepare_inputs, prepare_task, save_task
 from proser_core.jobs.worker import run_job
-from proser_core.store.store import Artefact, Store, write_manifest
+from proser_core.store.store import Artefact, write_manifest
 
 SIZE = 8
 SETS = {"folder": write_folder, PARQUET.name: write_parquet}
@@ -53,7 +54,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch
 @pytest.fixture(scope="module")
 def tasks(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Artefact]:
     """The prepared task of each set, in memory and streamed."""
-    store = Store(tmp_path_factory.mktemp("storage"))
+    store = Storage(tmp_path_factory.mktemp("storage"))
     made = {}
     for name in SETS:
         for streamed in (False, True):
@@ -143,7 +144,7 @@ def test_a_streamed_training_that_was_stopped_equals_one_that_never_stopped(task
 def test_parquet_files_are_unpacked_once_for_all_splits_and_again_where_they_are_gone(
     data_dir: Path, tmp_path: Path
 ) -> None:
-    store = Store(tmp_path)
+    store = Storage(tmp_path)
 
     def prepared(split_index: int) -> tuple[set[str], Artefact]:
         recipe = recipe_of(PARQUET.name, True)

@@ -13,6 +13,7 @@ from own_networks import BLUR, DIVERGES, DIVERGING, METHOD, NEAREST
 from training_jobs import ignore
 
 from pipelines.reproduction.comparing import compare, read_compared
+from pipelines.storage.storage import Storage
 from pipelines.workflow.training import TrainedSplit
 from proser_core.baselines import METHODS, Method
 from proser_core.config import CalibrationConfig
@@ -29,7 +30,7 @@ from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.scores import FURTHER_SCORES, NormalisedNeighbour
 from proser_core.store.files import read_json
-from proser_core.store.store import MANIFEST, Artefact, Store
+from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import CHOSEN
 
 pytestmark = pytest.mark.slow
@@ -42,7 +43,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
         monkeypatch.setitem(METHODS, method.name, method)
         monkeypatch.setitem(OWN_NETWORKS, network.name, network)
     monkeypatch.setitem(OWN_NETWORKS, BLUR.name, BLUR)
-    store = Store(tmp_path / "storage")
+    store = Storage(tmp_path / "storage")
     wanted = [plan_network(each, "quick", split.recipe, split.task, store, False) for each in (NEAREST, DIVERGES)]
     assert [[plan.network.name for plan in wave] for wave in waves(in_order(wanted))] == [
         ["blur"],
@@ -78,9 +79,9 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
 
 
 @pytest.fixture(scope="module")
-def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> Storage:
     """A storage with PROSER's fine-tune and its control's."""
-    store = Store(tmp_path_factory.mktemp("trained"))
+    store = Storage(tmp_path_factory.mktemp("trained"))
     for name in ("PROSER", "CE control, MaxLogit"):
         (trial,) = split.trials([METHODS[name].finetune(split.recipe)], store)
         run_job(trial.job(split.task, split.pretrained), ignore)
@@ -89,7 +90,7 @@ def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> St
 
 def scored_rows(
     split: TrainedSplit,
-    store: Store,
+    store: Storage,
     folder: Path,
     methods: Sequence[str] = ("MSP", "CE control, MaxLogit", "PROSER"),
     **calibration: Any,
@@ -105,7 +106,7 @@ def scored_rows(
     return {row["method"]: row for row in rows}
 
 
-def test_a_score_that_is_named_is_a_row_of_each_network(split: TrainedSplit, trained: Store, tmp_path: Path) -> None:
+def test_a_score_that_is_named_is_a_row_of_each_network(split: TrainedSplit, trained: Storage, tmp_path: Path) -> None:
     rows = scored_rows(split, trained, tmp_path, score="KNN")
     assert list(rows) == ["MSP", "CE control, MaxLogit", "PROSER", "KNN", "CE control, KNN", "PROSER, KNN"]
     task = OpenSetTask.load(split.task.path)
@@ -118,14 +119,14 @@ def test_a_score_that_is_named_is_a_row_of_each_network(split: TrainedSplit, tra
 
 
 def test_a_score_that_placeholders_alone_have_is_no_row_of_their_controls(
-    split: TrainedSplit, trained: Store, tmp_path: Path
+    split: TrainedSplit, trained: Storage, tmp_path: Path
 ) -> None:
     rows = scored_rows(split, trained, tmp_path, score="p(unknown)")
     assert list(rows) == ["MSP", "CE control, MaxLogit", "PROSER", "PROSER, p(unknown)"]
 
 
 def test_every_score_of_each_network_stands_beside_the_one_that_development_data_chooses(
-    split: TrainedSplit, trained: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    split: TrainedSplit, trained: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(METHODS, "mine", Method("mine", "no paper", NormalisedNeighbour))
     plain = scored_rows(split, trained, tmp_path, methods=("MSP", "CE control, MaxLogit", "PROSER", "mine"))

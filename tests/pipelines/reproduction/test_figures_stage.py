@@ -19,6 +19,7 @@ from pipelines.reproduction.paper_figures.measured_planes import Trained, bounda
 from pipelines.reproduction.paper_figures.page import write_figures_page
 from pipelines.reproduction.paper_figures.running_time import seconds_of
 from pipelines.reproduction.request import FiguresRequest
+from pipelines.storage.storage import Storage
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.session import TrainingSession, driver_of
 from pipelines.workflow.training import TrainedSplit, points_of
@@ -35,7 +36,7 @@ from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.files import read_json
-from proser_core.store.store import MANIFEST, Artefact, Store, write_manifest
+from proser_core.store.store import MANIFEST, Artefact, write_manifest
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +47,7 @@ class Stored:
 
     split: TrainedSplit
     trials: list[dict[str, Any]]
-    store: Store
+    store: Storage
 
     def draw(self, folder: Path, trials: list[dict[str, Any]]) -> None:
         stage.draw_figures(self.split, trials, self.store.root / spec.TRIALS, {}, None, folder)
@@ -61,7 +62,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     task = write_manifest(root / "task", {})
     run_job(Job.of("pretrain", recipe, task, root / "pretrained", False), ignore)
     pretrained = Artefact(root / "pretrained", "weights")
-    store, rows = Store(root / "storage"), []
+    store, rows = Storage(root / "storage"), []
     split = TrainedSplit(recipe, task, pretrained, bf16=False)
     for trial in split.trials(points_of(recipe, recipe.space), store):
         run_job(trial.job(task, pretrained), ignore)

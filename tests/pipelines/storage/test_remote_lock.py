@@ -10,8 +10,8 @@ from storages import Machines
 import pipelines.storage.lease
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
 from pipelines.storage.lease import hold_lease
-from pipelines.storage.mirror import open_storage
 from pipelines.storage.objects import Objects
+from pipelines.storage.opening import open_storage
 from proser_core.errors import ConfigError, StorageError
 
 

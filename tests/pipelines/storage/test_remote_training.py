@@ -14,7 +14,7 @@ from storages import TASK, Machines
 from training_jobs import ignore, lively_recipe, training_job
 
 from pipelines.cluster.train_worker import run_single_trial
-from pipelines.storage.mirror import Mirror, poll_storage
+from pipelines.storage.mirror import Mirror
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
@@ -53,7 +53,7 @@ def test_what_another_machine_reports_is_there_at_each_first_look(machines: Mach
     driver = machines.mirror("driver")
     for trial in ("of one split", "of another"):
         machines.objects.write(f"trials/{trial}/{spec.EPOCHS}", b'{"epoch": 0}\n')
-        poll_storage(driver, [driver.root / "trials" / trial])
+        driver.poll([driver.root / "trials" / trial])
         assert len(spec.read_epochs(driver.root / "trials" / trial)) == 1
 
 

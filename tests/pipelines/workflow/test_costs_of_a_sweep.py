@@ -20,6 +20,7 @@ from training_jobs import ignore, tiny_recipe
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports import spaces
 from pipelines.reports.report_files import write_report
+from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.stages.sweep import SweepWatch
 from pipelines.workflow.stages.trial_rows import TrialRows
@@ -27,7 +28,6 @@ from pipelines.workflow.training import TrainedSplit
 from proser_core.jobs import spec
 from proser_core.jobs.selection import ranked
 from proser_core.jobs.worker import run_job
-from proser_core.store.store import Store
 
 
 class Counting:
@@ -63,7 +63,7 @@ def test_an_epoch_is_never_cut_in_two_requests(parent: ParentRun, monkeypatch: p
     assert batches == [{0, 1, 2}, {3, 4}, {0, 5}]
 
 
-def session_with_room(store: Store, trainings: int) -> Mock:
+def session_with_room(store: Storage, trainings: int) -> Mock:
     """A session whose cluster trains so many at a time."""
     cluster = {"starting": "", "shortage.return_value": "", "concurrent_jobs.return_value": trainings}
     return Mock(store=store, console=Console(file=io.StringIO()), cluster=Mock(**cluster))
@@ -72,7 +72,7 @@ def session_with_room(store: Store, trainings: int) -> Mock:
 def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_tracked(
     split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, points = Store(tmp_path), [replace(split.recipe.finetune, beta=float(beta)) for beta in range(5)]
+    store, points = Storage(tmp_path), [replace(split.recipe.finetune, beta=float(beta)) for beta in range(5)]
     trials = split.trials(points, store)
     run_job(trials[0].job(split.task, split.pretrained), ignore)
     trials[1].folder.mkdir()
@@ -90,8 +90,8 @@ def test_a_look_at_running_trials_reads_no_folder_of_those_that_wait_or_are_trac
 def test_a_bar_counts_what_will_be_trained_and_what_runs(split: TrainedSplit, tmp_path: Path) -> None:
     """Of twelve trials that have begun three have failed after an epoch of their four, and two places are taken."""
     points = [replace(split.recipe.finetune, epochs=4, beta=float(beta)) for beta in range(12)]
-    trials = split.trials(points, Store(tmp_path))
-    watch = SweepWatch(session_with_room(Store(tmp_path), 2), trials, TrialRows({}, {}, (), lambda: "silent"))
+    trials = split.trials(points, Storage(tmp_path))
+    watch = SweepWatch(session_with_room(Storage(tmp_path), 2), trials, TrialRows({}, {}, (), lambda: "silent"))
     watch.running = {trial.key: 4 for trial in trials}
     for trial in trials:
         trial.folder.mkdir(parents=True)

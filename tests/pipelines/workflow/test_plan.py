@@ -11,6 +11,7 @@ from stored_sets import write_folder
 from training_jobs import tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.storage.storage import Storage
 from pipelines.workflow.plan.evaluation import seconds_of_passes
 from pipelines.workflow.plan.own_networks import MissingNetwork, OwnNetworksPlan
 from pipelines.workflow.plan.table import cost_lines
@@ -22,7 +23,6 @@ from proser_core.data.preparation import make_task
 from proser_core.errors import ClusterError
 from proser_core.jobs.own_networks.probe import NetworkCost
 from proser_core.jobs.probe import StepCost
-from proser_core.store.store import Store
 
 
 @pytest.mark.parametrize("development", ["none", "held-out-2"])
@@ -35,7 +35,7 @@ def test_images_of_balanced_classes_are_counted_by_role(own_validation: bool, de
     classes = {"num_known": 6, "unknown_settings": (2,), "development": development}
     data = replace(recipe.data, name="folder", group_near_duplicates=False, **classes)
     recipe = replace(recipe, data=data, space="")
-    (plan,) = plan_splits(TrainingInputs.of([recipe], folder, []), Store(tmp_path / "store"))
+    (plan,) = plan_splits(TrainingInputs.of([recipe], folder, []), Storage(tmp_path / "store"))
     task = make_task(data, folder, recipe.seed)
     assert not plan.prepared
     assert (plan.images["train"], plan.images["val"]) == (len(task.train), len(task.val))

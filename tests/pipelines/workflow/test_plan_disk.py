@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from training_jobs import ignore
 
+from pipelines.storage.storage import Storage
 from pipelines.workflow.plan.disk import check_disk, disk_needed
 from pipelines.workflow.plan.trainings import Cost, SplitPlan
 from pipelines.workflow.training import TrainedSplit, finetunes_of
@@ -16,7 +17,6 @@ from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.jobs.probe import StepCost
 from proser_core.jobs.worker import run_job
-from proser_core.store.store import Store
 
 MIB = 2**20
 
@@ -26,7 +26,7 @@ def cost(weights: int, at_once: int = 1) -> Cost:
 
 
 def test_it_is_what_the_images_and_a_trial_take_and_room_for_checkpoints(split: TrainedSplit, tmp_path: Path) -> None:
-    trial = split.trials(finetunes_of(split.recipe, []), Store(tmp_path))[0]
+    trial = split.trials(finetunes_of(split.recipe, []), Storage(tmp_path))[0]
     run_job(trial.job(split.task, split.pretrained), ignore)
     left = sum(path.stat().st_size for folder in (trial.folder, split.task.path) for path in folder.iterdir())
     weights = (trial.folder / spec.WEIGHTS).stat().st_size
@@ -50,8 +50,8 @@ def test_points_that_pause_keep_their_checkpoints_and_trainings_side_by_side_hav
 def test_more_than_is_free_is_refused(needed: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=6 * MIB))
     if not said:
-        check_disk(needed, Store(tmp_path))
+        check_disk(needed, Storage(tmp_path))
         return
     message = rf"{tmp_path} has 6\.0 MiB free, and the plan needs about {said}; .* another folder with --storage"
     with pytest.raises(ConfigError, match=message):
-        check_disk(needed, Store(tmp_path))
+        check_disk(needed, Storage(tmp_path))

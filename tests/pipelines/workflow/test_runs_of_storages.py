@@ -12,12 +12,12 @@ from training_jobs import tiny_recipe
 
 import pipelines.storage.lease
 from pipelines.storage.lease import LOCK
-from pipelines.storage.mirror import open_storage
+from pipelines.storage.opening import open_storage
+from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.session import mark_run_failed, open_run
 from pipelines.workflow.stale_artefacts import is_storage
 from proser_core.store.lock import IDENTITY
-from proser_core.store.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -26,15 +26,15 @@ def tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines.storage.lease, "SETTLE_S", 0.05)
 
 
-def opened(store: Store) -> ParentRun:
+def opened(store: Storage) -> ParentRun:
     return open_run(store, "digits", tiny_recipe(), SimpleNamespace(data_inputs=[], spaces={}, bf16=False), [])
 
 
 def test_two_storages_have_two_runs_and_one_that_moved_keeps_its_own(tmp_path: Path) -> None:
-    mine, other = (opened(Store(tmp_path / name)).run_id for name in ("mine", "others"))
+    mine, other = (opened(Storage(tmp_path / name)).run_id for name in ("mine", "others"))
     assert mine != other
     os.rename(tmp_path / "mine", tmp_path / "moved")
-    assert opened(Store(tmp_path / "moved")).run_id == mine
+    assert opened(Storage(tmp_path / "moved")).run_id == mine
     assert is_storage(tmp_path / "moved"), "`proser clean` knows what is in it"
 
 
@@ -42,7 +42,7 @@ def test_all_machines_find_the_run_of_a_storage_behind_a_uri(machines: Machines,
     first, second = (opened(machines.mirror(name)).run_id for name in ("first", "second"))
     assert first == second
     assert machines.objects.read(IDENTITY)
-    assert opened(Store(tmp_path / "folder")).run_id != first
+    assert opened(Storage(tmp_path / "folder")).run_id != first
 
 
 def test_a_command_that_has_lost_the_storage_leaves_the_run_to_the_one_that_has_it(
@@ -53,7 +53,7 @@ def test_a_command_that_has_lost_the_storage_leaves_the_run_to_the_one_that_has_
     said: list[str] = []
     runs: list[ParentRun] = []
 
-    def work(store: Store) -> None:
+    def work(store: Storage) -> None:
         runs.append(opened(store))
         with mark_run_failed(runs[0], store):
             while not said:  # a heartbeat may come in between and overwrite it

@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 from tracked_runs import evaluation, reopened
 
+from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.session import _say_runs, _time, mark_run_failed
-from proser_core.store.store import Artefact, Store
+from proser_core.store.store import Artefact
 
 
 def test_the_printed_address_opens_the_view_and_has_no_password(
@@ -40,7 +41,7 @@ def test_a_run_says_why_it_failed_until_it_goes_on(parent: ParentRun, report: Ar
 
     parent.results(report, evaluation("one"))
     described = shown()
-    with pytest.raises(ValueError, match="no room"), mark_run_failed(parent, Store(tmp_path / "storage")):
+    with pytest.raises(ValueError, match="no room"), mark_run_failed(parent, Storage(tmp_path / "storage")):
         raise ValueError("no room at s3://me:pass@host\nmore")
     assert shown() == ("FAILED", "no room at s3://host")
     again = reopened()

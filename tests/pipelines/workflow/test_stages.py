@@ -12,6 +12,7 @@ import pytest
 from training_jobs import ignore
 
 from pipelines.reports.scores_page import SCORES_PAGE
+from pipelines.storage.storage import Storage
 from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
 from pipelines.workflow.stages.pretrain import is_near_chance
@@ -31,7 +32,7 @@ from proser_core.jobs.worker import run_job
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.code_version import imported_modules, source_digests
-from proser_core.store.store import Artefact, Progress, Store
+from proser_core.store.store import Artefact, Progress
 
 RATE = 0.8
 
@@ -47,7 +48,7 @@ class Trained:
 
 @pytest.fixture(scope="module")
 def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    store = Store(tmp_path_factory.mktemp("stages"))
+    store = Storage(tmp_path_factory.mktemp("stages"))
     split = replace(split, recipe=replace(split.recipe, calibration=CalibrationConfig(target_rate=RATE)))
     points = [replace(split.recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
     trials = split.trials(finetunes_of(split.recipe, points), store)
@@ -74,7 +75,7 @@ def test_a_trial_whose_evaluation_fails_is_evaluated_once(trained: Trained, monk
         raise CalibrationError("no bias")
 
     monkeypatch.setattr("pipelines.workflow.stages.trial_rows.evaluate", refuse)
-    (trial,) = split.trials([split.recipe.finetune], Store(trained.folders.parent))
+    (trial,) = split.trials([split.recipe.finetune], Storage(trained.folders.parent))
     rows = TrialRows({0: split.task}, {}, (), str)
     assert [rows.row(trial)["reason"] for _ in range(3)] == ["no bias"] * 3
     assert len(asked) == 1
@@ -84,7 +85,7 @@ def test_a_trial_that_a_search_stopped_is_no_failure_and_shows_its_score_of_that
     trained: Trained, tmp_path: Path
 ) -> None:
     point = replace(trained.split.recipe.finetune, beta=4.0)
-    (trial,) = trained.split.trials([point], Store(tmp_path))
+    (trial,) = trained.split.trials([point], Storage(tmp_path))
     stopped = TrialRows({0: trained.split.task}, {}, [point], str).row
     assert (stopped(trial)["status"], stopped(trial)["reason"]) == ("stopped", "not started in time")
     trial.folder.mkdir(parents=True)
@@ -97,13 +98,13 @@ def test_a_trial_that_a_search_stopped_is_no_failure_and_shows_its_score_of_that
 
 
 def test_the_reason_of_a_failure_has_no_secret(trained: Trained, tmp_path: Path) -> None:
-    (trial,) = trained.split.trials([replace(trained.split.recipe.finetune, beta=4.0)], Store(tmp_path))
+    (trial,) = trained.split.trials([replace(trained.split.recipe.finetune, beta=4.0)], Storage(tmp_path))
     rows = TrialRows({0: trained.split.task}, {}, (), lambda: "postgresql://me:hush@there/db is away")
     assert "hush" not in rows.row(trial)["reason"]
 
 
 def networks_of(
-    split: TrainedSplit, folders: Path, store: Store | None = None, further: Artefact | None = None
+    split: TrainedSplit, folders: Path, store: Storage | None = None, further: Artefact | None = None
 ) -> Networks:
     """What a run evaluates of a class split."""
     return Networks(split.recipe, split.task, folders, store, further)
@@ -156,7 +157,7 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     trained: Trained, tmp_path: Path
 ) -> None:
     calibration = replace(trained.split.recipe.calibration, score="auto", development=("noise",), mirror=True)
-    recipe, store = replace(trained.split.recipe, calibration=calibration), Store(tmp_path / "store")
+    recipe, store = replace(trained.split.recipe, calibration=calibration), Storage(tmp_path / "store")
     store.progress, reported = recording_progress()
     split, evaluated, folder = replace(trained.split, recipe=recipe), tmp_path / "evaluated", tmp_path / "report"
     for each in (evaluated, folder):
@@ -204,7 +205,7 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
 ) -> None:
     calibration = replace(trained.split.recipe.calibration, network=network, score=score)
     split = replace(trained.split, recipe=replace(trained.split.recipe, calibration=calibration))
-    evaluated, folder, store = tmp_path / "evaluated", tmp_path / "report", Store(tmp_path / "store")
+    evaluated, folder, store = tmp_path / "evaluated", tmp_path / "report", Storage(tmp_path / "store")
     for each in (evaluated, folder):
         each.mkdir()
     evaluate_run(networks_of(split, trained.folders, store), split.pretrained, trained.rows, None, evaluated)

@@ -9,6 +9,7 @@ from rich.console import Console
 from training_jobs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.storage.storage import Storage
 from pipelines.tracking.deferred import DeferredTracking
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.session import TrainingSession
@@ -18,12 +19,11 @@ from pipelines.workflow.training import TrainedSplit
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
-from proser_core.store.store import Store
 
 
 @pytest.fixture
 def session(tmp_path: Path, parent: ParentRun) -> TrainingSession:
-    store = Store(tmp_path / "storage")
+    store = Storage(tmp_path / "storage")
     cluster = Cluster(tiny_recipe().cluster, store.root)
     return TrainingSession(store, cluster, DeferredTracking(print), Console(file=io.StringIO()), parent)
 

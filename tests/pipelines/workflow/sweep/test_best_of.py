@@ -18,15 +18,18 @@ from pipelines.reports.sweep_table import read_table
 from pipelines.serving.served_model import ServedModel
 from pipelines.storage import lease
 from pipelines.storage.mirror import MIRROR_VARIABLE
+from pipelines.storage.storage import Storage
 from pipelines.tracking.models import Model, load
 from pipelines.tracking.versions import versions_of
-from pipelines.workflow.best_of import _classifier, _task_of, register_best
+from pipelines.workflow.best_of import _classifier, _plain_tables, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
+from pipelines.workflow.stages.evaluate import Networks
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, NetworkConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
+from proser_core.jobs.network_choice import trained_control
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import WEIGHTS
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
@@ -38,7 +41,7 @@ from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
-from proser_core.store.store import Artefact, Store, load_if_complete
+from proser_core.store.store import Artefact, load_if_complete
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
@@ -219,7 +222,10 @@ class TestItsBestTrials:
         recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True, target_rate=RATE))
         recipe = replace(recipe, data=replace(recipe.data, split_index=1))
         trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
-        place, _ = _classifier(table, recipe, trials[:2], trial, _task_of(trial), Store(folder.storage), tmp_path)
+        store = Storage(folder.storage)
+        networks = Networks(recipe, _task_of(trial, store), trial.path.parent, store)
+        plain = _plain_tables(networks, trial, trained_control(table.rows, 1), store)
+        place, _ = _classifier(networks, table, trials[:2], None, plain, tmp_path)
         classifier, images = OpenSetClassifier.load(place), OpenSetTask.load(task_of(folder, trials[0])).val.images
         assert (classifier.score_function.name, classifier.mirror, classifier.forward_passes) == ("KNN", True, 2)
         scores = classifier.predict(np.asarray(images)).unknown_scores - classifier.calibration.bias
@@ -230,7 +236,7 @@ class TestItsBestTrials:
 
     @staticmethod
     def mirrored_control(recipe: Recipe, trial: Artefact, folder: RunFolder) -> dict[str, float]:
-        task, weights = OpenSetTask.load(_task_of(trial).path), pretraining_of(folder, trial.path).path / WEIGHTS
+        task, weights = OpenSetTask.load(_task_of(trial, None).path), pretraining_of(folder, trial.path).path / WEIGHTS
         net, device = trained_network(recipe, None, task.num_known, weights), torch.device("cpu")
         tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=True)
         return evaluate(tables, MaxLogit(), task, recipe.calibration.target_rate).flat()
