@@ -14,7 +14,7 @@ from proser_core.errors import ProserError, StorageError, TrainingError, hide_se
 
 NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """Errors of the system that a user's path can cause; any other one is a fault of the program."""
-GOES_ON = "; the same command goes on from the last finished epoch"
+GOES_ON = "; the same command continues from the last finished epoch"
 COPIED = re.compile(r"[/\\]|^ *proser ")  # in a line with a path, a URI or a command, which a break would damage
 COMMAND = re.compile(r"`[^`]*`")  # in a sentence
 

@@ -60,8 +60,8 @@ def check_class_names(names: Sequence[str]) -> None:
     taken = next((name for name in names if name.strip().lower() == UNKNOWN), None)
     if taken is not None:
         raise DataError(
-            f"the class name {taken!r} would mean two things; need another one, as {UNKNOWN!r} in any case is what a "
-            "prediction calls an image of no class. Rename it; images of no class are for `proser evaluate`"
+            f"the class name {taken!r} would mean two things; need another one: {UNKNOWN!r}, in upper or lower case, "
+            "is what a prediction calls an image of no class. Rename it; images of no class are for `proser evaluate`"
         )
     doubled = next((name for name in names if counts[composed(name)] > 1), None)
     if doubled is not None:

@@ -107,7 +107,7 @@ def check_disk_space(job: Job) -> None:
     if free < needed:
         raise StorageError(
             f"the disk of {job.folder} has {free / 2**20:.1f} MiB free, and two checkpoints need "
-            f"{needed / 2**20:.1f} MiB; free some space, then the same command goes on from the last finished epoch"
+            f"{needed / 2**20:.1f} MiB; free some space, then the same command continues from the last finished epoch"
         )
 
 

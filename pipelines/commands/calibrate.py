@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CalibrateRequest:
-    """Fit a new bias on your own images of known classes, and register it as a new version. Nothing is trained. Take
-    images that the model was not trained on: training images promise more than new ones keep."""
+    """Fit a new bias on your own images of known classes, and register it as a new version. Nothing is trained. Use
+    images that the model was not trained on: a bias from training images keeps fewer new images than it promises."""
 
     model: Annotated[
         tyro.conf.Positional[str],
@@ -92,7 +92,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     if folders:
         scored = scored.in_folders()
     else:
-        say(console, f"no folder of a class in {request.data}: all images are taken for known ones")
+        say(console, f"no folder of a class in {request.data}: all images are treated as known")
     count = len(scored.logits)
     if request.unknown_share is not None:  # of n images one at least may be called unknown, as of any others
         if count < 2:

@@ -70,7 +70,9 @@ def clean(request: CleanRequest, console: Console) -> int:
             say(console, f"nothing to delete in {store.root}")
             if younger := sum(1 for _ in stale_artefacts(store.root, 0, request.outdated)):
                 kept = counted(younger, "folder")
-                say(console, f"{kept} written to within {request.older_than:g} days would go with --older-than 0")
+                say(
+                    console, f"{kept} written to within {request.older_than:g} days would be listed with --older-than 0"
+                )
             return 0
         say(console, str(store.root))
         console.print(_by_kind(found), highlight=False)

@@ -99,8 +99,8 @@ def _known_and_unknown(
     unknown = [name for name in folders if name not in known]
     if request.scores and not unknown:
         raise DataError(
-            f"--scores compares how unknown images are found, and {request.data} has images of known classes alone; "
-            "add a folder of other ones"
+            f"--scores compares how unknown images are found, and {request.data} has images of known classes only; "
+            "add a folder of an unknown class"
         )
     return known, unknown
 

@@ -68,7 +68,7 @@ def print_listing(kind: str, data_dir: Path | None, console: Console) -> int:
     for name, each in kinds.items():
         table.add_row(name, "; ".join(each.names))
     console.print(table, highlight=False)
-    say(console, "`proser list KIND` says what each one is, such as `proser list recipes`")
+    say(console, "`proser list KIND` explains each name of a kind, such as `proser list recipes`")
     return 0
 
 

@@ -46,14 +46,14 @@ def chosen_device(device: Device, console: Console, address: str = "") -> Litera
             raise ConfigError("--device got cuda, and torch finds no GPU here; drop --device cuda, or fix the driver")
         return "cpu"
     if device == "auto":
-        say(console, f"on the GPU, {torch.cuda.get_device_name()}; --device cpu takes the CPU")
+        say(console, f"on the GPU, {torch.cuda.get_device_name()}; --device cpu uses the CPU")
     return "cuda"
 
 
 def ignored_lines(found: Found) -> Iterator[str]:
     """One line where a walk found files that are no images."""
     if found.others:
-        yield f"ignored: {counted(found.others, 'file')} without images, first {found.first_other}"
+        yield f"ignored: {counted(found.others, 'non-image file')}, the first is {found.first_other}"
 
 
 def skipped_lines(failures: Sequence[Failure], count: int | None = None) -> Iterator[str]:

@@ -67,7 +67,7 @@ def _not_recognised(words: Sequence[str], options: Iterable[str], arguments: Seq
         takes = next((each for each in options if each in IMAGES and each not in given), None)
         folder = shlex.quote(words[0])
         meant = f"; did you mean {takes} {folder}?" if takes and Path(words[0]).is_dir() else "."
-        return f"{words[0]!r} is one word too many{meant}"
+        return f"{words[0]!r} is not expected here{meant}"
     near = " or ".join(nearest(typed, options))
     return f"no option is called {typed!r}; did you mean {near}?" if near else f"no option is called {typed!r}."
 

@@ -150,7 +150,7 @@ def _notes(
     """`kept` says that an earlier output was not replaced."""
     yield from ignored_lines(found)
     if kept:
-        yield f"left as it was: {request.output}"
+        yield f"unchanged: {request.output}"
     for path in filter(None, (None if kept else request.output, drawn)):
         yield f"written: {path}"
     yield from skipped_lines(summary.failures, summary.skipped)

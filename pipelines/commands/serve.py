@@ -40,7 +40,7 @@ class ServeRequest:
 
     model: Model
     host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 is every address of this machine. Without a token, anyone there may ask."""
+    """Address to listen on; 0.0.0.0 is every address of this machine. Without a token, anyone may use it."""
     port: int = 8000
     """Port to listen on."""
     allowed_hosts: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class ServeRequest:
         check_port_number(self.port)
         if not 0 <= self.reload_pause <= LONGEST_PAUSE_S:
             raise ConfigError(
-                f"--reload-pause got {self.reload_pause:g}; need seconds from 0, never, to {LONGEST_PAUSE_S:,}, a day"
+                f"--reload-pause got {self.reload_pause:g}; need seconds from 0 (never) to {LONGEST_PAUSE_S:,} (a day)"
             )
 
     @property

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     is_new = file is not None and not file.exists()
     client = connect(creates=is_new)
     if is_new:
-        print(f"no runs yet: {file} is new. For those of another folder give the command there")
+        print(f"no runs yet: {file} is new. To see the runs of another folder, run `proser ui` there")
     experiment = experiment_id(client)
     address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(request.port)]

@@ -159,13 +159,13 @@ def folder_from_scratch() -> Recipe:
 
 
 def folder_pretrained() -> Recipe:
-    """Your own images on a backbone pretrained on ImageNet: frozen features, on a GPU fine-tuned if images are many.
+    """Your own images on a backbone pretrained on ImageNet: frozen, or fine-tuned on a GPU if there are many images.
 
     proser run folder-pretrained --data-dir MY_IMAGES
 
     The embeddings of all images are computed once; then each training takes a second. --network.backbone
     torchvision:NAME or timm:NAME chooses another one, --network.weights-file FILE its weights where nothing can be
-    downloaded. --network.features head-first fine-tunes the whole network in the end. The model is the network with
+    downloaded. --network.features head-first then fine-tunes the whole network. The model is the network with
     placeholders or its control, whichever is better on the held-out classes (--calibration.network).
 
     With EfficientNet-Lite0, 6 classes of 80 photos: 90.6 % accuracy in 1:43 on one CPU core

@@ -109,7 +109,7 @@ def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comp
         old = next((model for each, model in pairs if each.images is None), None)
         reason = f"they have fewer than {LEAST} validation images in common of the classes that both know"
         if old is not None:
-            reason = f"{old.title} is of an earlier version, which did not tell its validation images apart"
+            reason = f"{old.title} was saved by an earlier proser, which did not record which images validated it"
     else:
         reason = "their validation and development images are not the same"
         if ours.image_size != theirs.image_size:

@@ -69,7 +69,7 @@ ClusterFile = Annotated[
         "head node of `ray up`."
     ),
 ]
-ModelName = Annotated[str, tyro.conf.arg(help="Registered model; by default `proser`, or the only one that there is.")]
+ModelName = Annotated[str, tyro.conf.arg(help="Registered model; by default `proser`, or the only registered one.")]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class SweepRequest:
     num_samples: int = 32
     """Points to draw from each search space with random draws. Those that fall behind are stopped early."""
     max_hours: float = 0.0
-    """Budget for fine-tuning in hours; 0 is no limit. The same command again continues with another such budget."""
+    """Budget for fine-tuning in hours; 0 is no limit. The same command, given again, continues with a new budget."""
     resume: bool = False
     """Refuse to start a new sweep: only continue one whose pretraining, or a point of it after that, has begun in this
     storage."""
@@ -184,8 +184,7 @@ class PromoteRequest:
     be shown to be below its target. Exit code 1: the version was refused. Every decision is a run in MLflow."""
 
     model_name: str = ""
-    """Registered model; by default `proser`, or the only one that there is; with --best-of that of the sweep's
-    recipe."""
+    """Registered model; by default `proser`, or the only registered one; with --best-of that of the sweep's recipe."""
     version: str = ""
     """Version to promote; by default the one with the alias `candidate`."""
     alias: str = "champion"

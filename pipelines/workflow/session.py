@@ -132,7 +132,7 @@ def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
     if recipe.cluster.address and recipe.cluster.uses_gpu and scoring_device(recipe).type == "cpu":
         say(
             console,
-            "torch finds no GPU on this machine: embeddings and evaluation take its CPU, not the cluster's GPUs",
+            "torch finds no GPU on this machine: embeddings and evaluation run on its CPU, not on the cluster's GPUs",
         )
 
 

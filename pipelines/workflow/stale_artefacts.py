@@ -19,7 +19,7 @@ from proser_core.store.store import KEY_PATTERN, MANIFEST
 
 FOLDERS = (*STAGES, METHODS_FOLDER)
 DAY = 86_400
-UNFINISHED, INTERRUPTED, LEFT_BY_RAY, OUTDATED = "unfinished", "interrupted, can go on", "left by Ray", "of other code"
+UNFINISHED, INTERRUPTED, LEFT_BY_RAY, OUTDATED = "unfinished", "interrupted, resumable", "left by Ray", "outdated code"
 ARTEFACT = re.compile(KEY_PATTERN)
 COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `import_artefact` writes it first
 RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{METHODS_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[0-9]+)?")

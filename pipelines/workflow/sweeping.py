@@ -96,8 +96,8 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
     plans = plan_splits(inputs, session.store)
     if request.resume and not has_begun(plans, session.store):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {session.store.title}, at most its pretraining; give the "
-            "storage and the options with which it began, or omit --resume: what is finished there is used"
+            f"--resume found nothing of this sweep in {session.store.title}, except perhaps a finished pretraining; "
+            "give the storage and the options with which the sweep began, or omit --resume: finished work is reused"
         )
     return plans
 

@@ -24,9 +24,9 @@ class CalibrationConfig(Block):
     paper's gap, 0 the maximum logit of the network trained with placeholders. See docs/method-notes.md."""
 
     score: str = ""
-    """Score that decides: a name of `proser list scores`, or auto for the one with the best macro-F1 on development
-    data, of the selected point and of each control. Empty is PROSER's own, by `dummy_weight`, which selects the point
-    in any case. See docs/method-notes.md."""
+    """Score that decides: a name of `proser list scores`, or auto, which chooses for the selected point and each
+    control the one with the best macro-F1 on development data. Empty is PROSER's own (`dummy_weight`), which always
+    selects the point. See docs/method-notes.md."""
     development: tuple[str, ...] = ()
     """Further development unknowns that auto chooses by, beside data.development: data sets or outlier sets that are
     not tested on, such as noise. The mean over all of them counts, and the best score of each is reported."""

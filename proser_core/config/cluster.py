@@ -27,7 +27,7 @@ class ClusterConfig(Block):
     gpus_per_worker: float = 0.0
     """GPUs per worker; a fraction below 1 puts several trainings on one GPU, if each has one worker."""
     max_concurrent: int = 0
-    """Most trainings at a time; 0 is as many as the resources allow."""
+    """Largest number of trainings at a time; 0 is as many as the resources allow."""
     address: str = ""
     """Address of a running Ray cluster, or `auto`; empty starts Ray on this machine."""
 

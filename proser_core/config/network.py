@@ -30,8 +30,8 @@ class NetworkConfig(Block):
     authors' released code), one stage earlier (early), or before the last block (late)."""
     weights: str = DEFAULT_WEIGHTS
     """Initial weights of torchvision:NAME or timm:NAME, by the library's own name for them, such as IMAGENET1K_V1 or
-    ra_in1k. They are downloaded once. DEFAULT is the library's choice, none are fresh weights. weights_file takes
-    their place."""
+    ra_in1k. They are downloaded once. DEFAULT is the library's choice, none starts from random weights. weights_file
+    takes their place."""
     weights_file: str = ""
     """Initial weights for resnet18_224, resnet34_224, resnet50_224, torchvision:NAME or timm:NAME, as the library saves
     them: a local .pth or .safetensors file that all machines see. `proser job` copies it next to JOB.json.
@@ -41,9 +41,9 @@ class NetworkConfig(Block):
     """What happens to a pretrained backbone. frozen keeps it: the embeddings of all images are computed once, and only
     W and the dummies are trained on them, without augmentation. head-first pretrains W on them, then fine-tunes the
     whole network, which needs a lower learning rate; its BatchNorm keeps its statistics. trained trains all of it.
-    auto is, for torchvision:NAME and timm:NAME with weights, frozen; or on a GPU with 2,000 training images or more
-    head-first, at a tenth of finetune.lr and a weight decay of at most 0.0005, or trained where finetune.start is
-    scratch. For other backbones it is trained."""
+    auto is frozen for torchvision:NAME and timm:NAME with weights. On a GPU with 2,000 training images or more it is
+    head-first instead, at a tenth of finetune.lr and a weight decay of at most 0.0005, or trained where finetune.start
+    is scratch. For other backbones auto is trained."""
 
     @property
     def is_of_library(self) -> bool:

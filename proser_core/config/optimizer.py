@@ -60,7 +60,7 @@ class OptimizerConfig(Block):
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainConfig(OptimizerConfig):
-    """Closed-set training by cross-entropy, from scratch."""
+    """Closed-set training by cross-entropy, before any fine-tune."""
 
     prefix: ClassVar[str] = "pretrain."
 

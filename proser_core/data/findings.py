@@ -60,7 +60,7 @@ def _unreadable(inspection: Inspection) -> Iterator[Finding]:
     advice = "Repair or remove them: a run stops at the first one."
     yield Finding("files that cannot be read", len(reasons), advice, lines=reasons)
     unread = [path.removeprefix(root) for path in inspection.listing.unread]
-    advice = "A run takes no notice of them: convert them to JPEG or PNG, and put each into the folder of its class."
+    advice = "A run ignores them: convert them to JPEG or PNG, and put each into the folder of its class."
     yield Finding("images that are not read", len(unread), advice, lines=unread)
     try:
         check_class_names(inspection.listing.class_names)
@@ -226,7 +226,7 @@ def doubted(rows: np.ndarray, names: Iterable[str], shares: np.ndarray, model: s
     """The images whose neighbours, by the embeddings of a model, mostly are of the classes named."""
     captions = [f"{100 * share:.0f} % {name}" for name, share in zip(names, shares, strict=True)]
     return Finding(
-        "labels that the neighbours doubt",
+        "doubtful labels",
         len(rows),
         "Move an image where its label is wrong; many are right, and only look like another class. Neighbours are "
         f"those of the embeddings of {model}.",

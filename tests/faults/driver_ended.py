@@ -39,7 +39,7 @@ def interrupted(lab: Lab) -> Loss:
             sweep.interrupt()
             sweep.ended(130)
             said = sweep.complained().strip()
-            require(said == "proser: interrupted; the same command goes on from the last finished epoch", said)
+            require(said == "proser: interrupted; the same command continues from the last finished epoch", said)
             sweep.until_gone()
         sweep.begin()
         sweep.ended(0)

@@ -204,4 +204,4 @@ def test_a_process_that_is_terminated_while_ray_starts_says_so() -> None:
     """Ray has a handler of its own by then, which exits."""
     done = subprocess.run([sys.executable, "-c", TERMINATED], capture_output=True, text=True, timeout=150)
     assert done.returncode == 143
-    assert done.stderr.splitlines()[-1] == "proser: terminated; the same command goes on from the last finished epoch"
+    assert done.stderr.splitlines()[-1] == "proser: terminated; the same command continues from the last finished epoch"

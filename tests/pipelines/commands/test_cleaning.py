@@ -81,9 +81,9 @@ def carry_out(storage: Path, *, outdated: bool = False, yes: bool = False, list_
 def test_unfinished_work_and_what_ray_left_may_go_and_work_of_other_code_where_asked_for(
     storage: Path, theirs: str
 ) -> None:
-    stale = {HALF: "interrupted, can go on", OF_RAY: "left by Ray"}
+    stale = {HALF: "interrupted, resumable", OF_RAY: "left by Ray"}
     assert found(storage) == stale
-    assert found(storage, outdated=True) == stale | {theirs: "of other code"}
+    assert found(storage, outdated=True) == stale | {theirs: "outdated code"}
     (storage / HALF / "state.pt").unlink()
     made_old(storage)
     assert found(storage)[HALF] == "unfinished"
@@ -96,7 +96,7 @@ def test_what_was_written_to_lately_stays(storage: Path) -> None:
 
 def test_where_all_was_written_to_lately_it_is_said(tmp_path: Path) -> None:
     unfinished(tmp_path, HALF)
-    assert "1 folder written to within 7 days would go with --older-than 0" in carry_out(tmp_path)
+    assert "1 folder written to within 7 days would be listed with --older-than 0" in carry_out(tmp_path)
 
 
 def test_nothing_goes_without_a_yes(storage: Path, theirs: str) -> None:
@@ -114,7 +114,7 @@ def test_with_a_yes_all_that_was_listed_goes_and_nothing_else(storage: Path, our
 def test_each_folder_is_named(storage: Path, yes: bool) -> None:
     lines = carry_out(storage, yes=yes).splitlines()
     assert lines[0] == str(storage)
-    assert {f"  {HALF}: interrupted, can go on", f"  {OF_RAY}: left by Ray"} <= set(lines)
+    assert {f"  {HALF}: interrupted, resumable", f"  {OF_RAY}: left by Ray"} <= set(lines)
 
 
 def test_of_very_many_folders_the_first_are_named_and_all_where_asked_for(storage: Path) -> None:
@@ -176,7 +176,7 @@ def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Pat
     half, theirs = f"{stage}/{KEY}", finished(tmp_path, stage, "another")
     unfinished(tmp_path, half)
     made_old(tmp_path)
-    assert found(tmp_path, outdated=True) == {half: "interrupted, can go on", theirs: "of other code"}
+    assert found(tmp_path, outdated=True) == {half: "interrupted, resumable", theirs: "outdated code"}
 
 
 def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_a_copy_that_was_broken_off_is_unfinished(storage: Path, ours: str) -> N
 def test_a_damaged_manifest_is_of_no_code(storage: Path, ours: str, text: str) -> None:
     (storage / ours / MANIFEST).write_text(text)
     made_old(storage)
-    assert found(storage, outdated=True)[ours] == "of other code"
+    assert found(storage, outdated=True)[ours] == "outdated code"
 
 
 def test_links_are_not_followed(storage: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -36,5 +36,5 @@ def test_a_gpu_is_taken_where_there_is_one_and_said_where_nobody_asked_for_it(
     found, text = printed(lambda console: chosen_device(device, console, address))
     assert found == chosen
     assert text == (
-        "on the GPU, NVIDIA H100; --device cpu takes the CPU\n" if (device, chosen) == ("auto", "cuda") else ""
+        "on the GPU, NVIDIA H100; --device cpu uses the CPU\n" if (device, chosen) == ("auto", "cuda") else ""
     )

@@ -135,10 +135,10 @@ def test_labels_are_doubted_by_the_embeddings_of_a_model(
         "--data.no-group-near-duplicates",
     )  # fmt: skip
     assert code == 0
-    assert "labels that the neighbours doubt" in text
+    assert "doubtful labels" in text
     assert "labels not judged, as the class has too few images: few" in text
     page = (tmp_path / "page.html").read_text()
-    doubts = page[page.index("<h2>labels that the neighbours doubt") :]
+    doubts = page[page.index("<h2>doubtful labels") :]
     found = re.search(r"<bdi>(\d+) % ([\w ]+)</bdi><br><bdi>digit \d/<wbr>wrong\.png", doubts)
     assert found is not None
     assert found[2] == first.name

@@ -18,7 +18,7 @@ LINES = {
     "run digits --pretrain.epochs ten": f"--pretrain.epochs got 'ten'; need INT. {RUN}",
     "run digits --pretrain.batch_size=ten": f"--pretrain.batch-size got 'ten'; need INT. {RUN}",
     "run digits --pretraining": f"--pretraining got no value; need STR. {RUN}",
-    "run digits --dry-run yes": f"'yes' is one word too many. {RUN}",
+    "run digits --dry-run yes": f"'yes' is not expected here. {RUN}",
     "reproduce cifar10 --data.name svhn": "no option is called '--data.name'. `proser reproduce cifar10 --help` ",
     "reproduce figures --data-dri x": "did you mean --data-dir? `proser reproduce figures --help` ",
     "predict": "MODEL is required. `proser predict --help` ",
@@ -32,7 +32,7 @@ LINES = {
     "run --data-dir X": "comes first: proser run RECIPE --data-dir X. `proser run --help` lists the recipes",
     "run --data-dir folder": "comes first: proser run RECIPE --data-dir folder. ",
     "sweep --dry-run": "the recipe comes first: proser sweep RECIPE --dry-run. ",
-    "list data outliers": "'outliers' is one word too many. `proser list --help` ",
+    "list data outliers": "'outliers' is not expected here. `proser list --help` ",
 }
 
 
@@ -50,9 +50,9 @@ def test_words_that_cannot_be_parsed_are_one_line_and_exit_code_2(line: str, pro
     [
         (
             "run folder 'my images'",
-            "'my images' is one word too many; did you mean --data-dir 'my images'? `proser run",
+            "'my images' is not expected here; did you mean --data-dir 'my images'? `proser run",
         ),
-        ("evaluate m 'my images' --data x", "'my images' is one word too many. "),
+        ("evaluate m 'my images' --data x", "'my images' is not expected here. "),
     ],
 )
 def test_a_folder_that_is_one_word_too_many_may_be_the_images(

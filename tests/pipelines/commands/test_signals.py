@@ -55,7 +55,7 @@ def test_a_hangup_in_a_pipe_is_one_line() -> None:
         process.send_signal(signal.SIGHUP)
         _, error = process.communicate(timeout=60)
     assert process.returncode == 143
-    assert error == "\nproser: terminated; the same command goes on from the last finished epoch\n"
+    assert error == "\nproser: terminated; the same command continues from the last finished epoch\n"
 
 
 def test_a_command_that_nohup_began_goes_on() -> None:

@@ -106,5 +106,5 @@ def test_known_images_alone_are_refused(classifier: OpenSetClassifier, labelled:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / name).symlink_to(labelled / name)
     (tmp_path / "data" / "other").mkdir()
-    with pytest.raises(DataError, match="has images of known classes alone; add a folder of other ones"):
+    with pytest.raises(DataError, match="has images of known classes only; add a folder of an unknown class"):
         printed(evaluate, EvaluateRequest(str(tmp_path / "model"), tmp_path / "data", scores=True))

@@ -45,7 +45,7 @@ def test_a_driver_without_a_gpu_says_that_the_clusters_do_not_embed(
     for address, says in (("auto", True), ("", False)):
         recipe = replace(tiny_recipe(), cluster=ClusterConfig(address=address, gpus_per_worker=1.0))
         _, text = printed(announce, "tiny", recipe, recipe, None, tmp_path)
-        assert ("torch finds no GPU on this machine: embeddings and evaluation take its CPU" in text) == says
+        assert ("torch finds no GPU on this machine: embeddings and evaluation run on its CPU" in text) == says
 
 
 def test_mirrored_images_that_no_training_shows_are_warned_of(tmp_path: Path) -> None:

@@ -46,14 +46,14 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
     process.send_signal(signal.SIGINT)  # by someone who does not wait for Ray's end
     _, more = process.communicate(timeout=60)
     assert process.returncode == code
-    assert (told + more).strip() == f"proser: {word}; the same command goes on from the last finished epoch"
+    assert (told + more).strip() == f"proser: {word}; the same command continues from the last finished epoch"
     client = MlflowClient(database)
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert {run.info.status for run in client.search_runs([experiment.experiment_id])} == {"KILLED"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "more"), [([], "; the same command goes on from the last finished epoch"), (["--dry-run"], "")]
+    ("arguments", "more"), [([], "; the same command continues from the last finished epoch"), (["--dry-run"], "")]
 )
 def test_only_a_run_that_trains_is_said_to_go_on(
     arguments: list[str], more: str, proser: Proser, monkeypatch: pytest.MonkeyPatch

@@ -169,7 +169,7 @@ def test_a_run_that_was_stopped_in_a_training_comes_out_as_one_that_was_not(
     _, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == (-signal.SIGKILL if kill == signal.SIGKILL else 130)
     if kill == signal.SIGINT:
-        assert error.strip().endswith("goes on from the last finished epoch")
+        assert error.strip().endswith("continues from the last finished epoch")
     assert 2 <= len(spec.read_epochs(rows[0].parent)) < EPOCHS
     assert main([str(job), str(stopped)]) == 0
     assert "going on after epoch" in capsys.readouterr().err

@@ -223,7 +223,7 @@ def test_images_next_to_the_folders_of_classes_are_skipped(
     images = known / classifier.class_names[0]
     code, text = printed(calibrate, CalibrateRequest("models:/own/1", images, 0.8))
     assert (code, "skipped" in text) == (0, False)
-    assert f"no folder of a class in {images}: all images are taken for known ones" in text
+    assert f"no folder of a class in {images}: all images are treated as known" in text
     (tmp_path / images.name).symlink_to(images)
     Image.new("RGB", (8, 8)).save(tmp_path / "stray.png")
     code, text = printed(calibrate, CalibrateRequest("models:/own/1", tmp_path, 0.8))

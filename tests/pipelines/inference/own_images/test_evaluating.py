@@ -65,7 +65,7 @@ def test_every_command_names_images_of_formats_that_are_not_read_and_other_files
     ):
         code, text = printed(command, request)
         assert code == 1, text
-        assert f"ignored: 1 file without images, first {folder / 'notes.txt'}" in text
+        assert f"ignored: 1 non-image file, the first is {folder / 'notes.txt'}" in text
         assert f"skipped: {folder / 'phone.HEIC'} is of a format that is not read; convert it" in text
 
 

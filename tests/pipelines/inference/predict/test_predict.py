@@ -75,7 +75,7 @@ def test_one_row_per_image_as_the_classifier_predicts_and_skipped_ones_with_thei
     assert "cannot be decoded" in last["error"]
     assert not last["label"]
     assert f"skipped: {images / '999.png'}" in text
-    assert "ignored: 1 file without images, first" in text
+    assert "ignored: 1 non-image file, the first is" in text
     assert [path.name for path in tmp_path.iterdir()] == [output.name]
 
 
