@@ -13,7 +13,8 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.output_files import PICTURES, check_output, write_picture
 from pipelines.progress import ProgressBar
-from proser_core.data.readers.image_files import Failure, Found, check_paths, count_images, written_to
+from proser_core.data.decoding import Failure
+from proser_core.data.readers.image_files import Found, check_paths, count_images, written_to
 from proser_core.errors import DataError
 from proser_core.titles import counted, percent
 

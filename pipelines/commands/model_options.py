@@ -7,7 +7,8 @@ import tyro
 from rich.console import Console
 
 from pipelines.console import say
-from proser_core.data.readers.image_files import Failure, Found
+from proser_core.data.decoding import Failure
+from proser_core.data.readers.image_files import Found
 from proser_core.errors import ConfigError
 from proser_core.titles import counted
 

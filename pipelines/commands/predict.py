@@ -27,7 +27,8 @@ from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import PICTURES, check_output
 from pipelines.progress import ProgressBar
-from proser_core.data.readers.image_files import Failure, Found, check_paths, count_images, written_to
+from proser_core.data.decoding import Failure
+from proser_core.data.readers.image_files import Found, check_paths, count_images, written_to
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import UNKNOWN
 from proser_core.titles import counted, duration, percent

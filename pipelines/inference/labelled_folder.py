@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.inference.predictions import decoded_parts
-from proser_core.data.readers.image_files import Failure, Found, check_paths, count_images, pieces
+from proser_core.data.decoding import Failure
+from proser_core.data.readers.image_files import Found, check_paths, count_images, pieces
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt
 from proser_core.recognition.logit_tables import LogitTable, joined, select

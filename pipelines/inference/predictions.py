@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proser_core.data.readers.image_files import Decoded, Failure, Found, decoded, pieces
+from proser_core.data.decoding import Failure
+from proser_core.data.readers.image_files import Decoded, Found, decoded, pieces
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 

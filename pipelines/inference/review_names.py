@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from proser_core.data.decoding import Failure
 from proser_core.data.readers.fingerprints import status_of
-from proser_core.data.readers.image_files import Failure
 from proser_core.data.readers.listed_folder import FOLDER_PARTS
 from proser_core.data.readers.walking import ENDINGS, image_paths
 from proser_core.digests import sha256_of

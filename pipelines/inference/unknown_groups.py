@@ -10,7 +10,8 @@ from sklearn.decomposition import PCA
 
 from pipelines.inference.predictions import decoded_parts
 from pipelines.reports.page import thumbnail
-from proser_core.data.readers.image_files import Decoded, Failure, Found, pieces
+from proser_core.data.decoding import Failure
+from proser_core.data.readers.image_files import Decoded, Found, pieces
 from proser_core.errors import DataError
 from proser_core.recognition.embedding_table import check_embeds
 from proser_core.recognition.open_set_classifier import OpenSetClassifier

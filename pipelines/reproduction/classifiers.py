@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from pipelines.reproduction.trained_networks import TrainedNetwork
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.baselines import Method
 from proser_core.baselines.controls import fit_score
 from proser_core.config import to_json

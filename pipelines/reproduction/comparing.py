@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.reproduction.trained_networks import TrainedNetwork, network_of
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.controls import fit_score, own_rule_metrics
 from proser_core.config.calibration import AUTO

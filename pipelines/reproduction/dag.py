@@ -13,13 +13,12 @@ from pipelines.tracking.registry import Registered
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
 from pipelines.workflow.stages.own_networks import train_own_networks
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.config import Recipe
 from proser_core.config.own_networks import ScheduleName
 from proser_core.data.data_sets import DataRoot, open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set
 from proser_core.generative.networks import OWN_NETWORKS
-from proser_core.jobs.further_development import further_images
 from proser_core.jobs.own_networks.plans import plan_network
 from proser_core.jobs.spec import TRIALS
 from proser_core.store.store import Artefact, BuildResult
@@ -44,11 +43,6 @@ def owned(
     ]
     train_own_networks(plans, session)
     return [plan.outcome() for plan in plans]
-
-
-def furthers(splits: list[TrainedSplit], data_dir: DataRoot, store: Storage) -> list[Artefact | None]:
-    """Further development unknowns of each class split; None where the recipe names none."""
-    return [further_images(split.recipe, split.task, data_dir, store) for split in splits]
 
 
 @stage("compare")

@@ -11,8 +11,7 @@ from pipelines.reports.figures.style import BLACK, GREY, METHOD_STYLES, add_capt
 from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
-from pipelines.reproduction.results import TableColumn
-from pipelines.reproduction.studies import OWN_SCHEDULE
+from pipelines.reproduction.results import OWN_SCHEDULE, TableColumn
 from proser_core.baselines import METHODS
 from proser_core.data.splits.class_split import openness
 

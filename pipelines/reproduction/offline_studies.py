@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.console import say
+from pipelines.recipes.schedules import precision_name
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.workflow.offline_jobs import (
@@ -18,7 +19,6 @@ from pipelines.workflow.offline_jobs import (
     save_job,
     unfinished_trainings,
 )
-from pipelines.workflow.session import precision_name
 from pipelines.workflow.training import TrainingInputs
 from proser_core.errors import ConfigError
 from proser_core.jobs.job_folder import OUT

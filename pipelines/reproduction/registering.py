@@ -9,10 +9,9 @@ from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
 from pipelines.workflow.session import TrainingSession
-from pipelines.workflow.stage import stage_code
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.stage import decisive, stage_code
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.baselines import METHODS, Method
-from proser_core.config import to_json
 from proser_core.config.own_networks import ScheduleName
 from proser_core.digests import sha256_of
 from proser_core.errors import ProserError
@@ -63,7 +62,7 @@ def _saved(method: Method, split: TrainedSplit, schedule: ScheduleName, session:
         "method": method.name,
         "network": trained.digest,
         "task": split.task.digest,
-        "recipe": to_json(split.recipe),
+        "recipe": decisive(split.recipe),
         "schedule": schedule if method.network else "",
         "code": stage_code("classifiers"),
     }

@@ -196,7 +196,8 @@ def _report(
         "families": families,
         "results": [vars(result) for result in results],
         "made": vars(made),
-        "code": [stage_code("reproduction"), *template_digests()],
+        "templates": template_digests(),
+        "code": stage_code("reproduction"),
     }
 
     def build(folder: Path) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.recipes.schedules import schedule_in_words, schedule_note
+from pipelines.recipes.schedules import precision_name, schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
-from pipelines.reproduction.results import SplitResult
+from pipelines.reproduction.results import OWN_SCHEDULE, SplitResult
 from pipelines.workflow.checks import check_places, decide_features
-from pipelines.workflow.session import precision_name, say_warnings
+from pipelines.workflow.session import say_warnings
 from pipelines.workflow.training import TrainingInputs
 from proser_core.baselines import METHODS
 from proser_core.baselines.controls import finetunes_of_methods
@@ -26,13 +26,10 @@ from proser_core.errors import ConfigError, ProserError, first_line
 from proser_core.jobs.further_development import check_further
 from proser_core.jobs.own_networks.methods import OwnMethods
 from proser_core.jobs.own_networks.plans import check_servable
-from proser_core.jobs.preparing import missing_images
+from proser_core.jobs.task_checks import missing_images
 from proser_core.jobs.trials import check_recipe
 from proser_core.naming import look_up
 from proser_core.networks.pretrained import with_pretrained
-
-OWN_SCHEDULE = "networks of methods' own"
-"""The fact that names these networks and their schedule."""
 
 
 @dataclass(frozen=True)

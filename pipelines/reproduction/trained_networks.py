@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.baselines import Method
 from proser_core.config import FinetuneConfig
 from proser_core.config.own_networks import ScheduleName

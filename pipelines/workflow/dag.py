@@ -19,7 +19,7 @@ from pipelines.workflow.stages.pretrain import pretrain
 from pipelines.workflow.stages.report import report, report_sweep
 from pipelines.workflow.stages.sweep import sweep, track_rows
 from pipelines.workflow.stages.trial_rows import read_rows
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.data_sets import DataRoot
 from proser_core.data.group_notes import GROUPS
@@ -28,9 +28,9 @@ from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
 from proser_core.jobs.further_development import further_images
-from proser_core.jobs.preparing import check_batches
 from proser_core.jobs.selection import ranked
 from proser_core.jobs.spec import TRIALS
+from proser_core.jobs.task_checks import check_batches
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact, BuildResult
@@ -103,10 +103,9 @@ def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:
     return rows
 
 
-def further(splits: list[TrainedSplit], data_dir: DataRoot, store: Storage) -> Artefact | None:
-    """Further development unknowns, by which a score is chosen; None where the recipe names none."""
-    (split,) = splits
-    return further_images(split.recipe, split.task, data_dir, store)
+def furthers(splits: list[TrainedSplit], data_dir: DataRoot, store: Storage) -> list[Artefact | None]:
+    """Of each class split, the further development unknowns that a score is chosen by; None without any."""
+    return [further_images(split.recipe, split.task, data_dir, store) for split in splits]
 
 
 @stage("evaluate")
@@ -114,12 +113,12 @@ def evaluated(
     splits: list[TrainedSplit],
     trials: list[dict[str, Any]],
     proxy: Proxy | None,
-    further: Artefact | None,
+    furthers: list[Artefact | None],
     store: Storage,
     folder: Path,
 ) -> None:
-    """The selected trial as a classifier, beside its baselines."""
-    (split,) = splits
+    """The selected trial as a classifier, next to its baselines."""
+    (split,), (further,) = splits, furthers
     networks = Networks(split.recipe, split.task, store.root / TRIALS, store, further)
     evaluate_run(networks, split.pretrained, trials, proxy, folder)
 

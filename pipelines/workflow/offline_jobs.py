@@ -19,7 +19,8 @@ from pipelines.workflow.requests import JobRequest
 from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining
-from pipelines.workflow.training import TrainedSplit, TrainingInputs, finetunes_of, infos_of, points_of
+from pipelines.workflow.trained_split import TrainedSplit
+from pipelines.workflow.training import TrainingInputs, finetunes_of, infos_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.data_sets import DataRoot, listed_once, path_of
 from proser_core.errors import CheckpointError, ConfigError, TrainingError
@@ -27,9 +28,10 @@ from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
 from proser_core.jobs.own_networks.methods import NO_METHODS, OwnMethods, plan_methods
 from proser_core.jobs.own_networks.plans import METHODS_FOLDER
-from proser_core.jobs.preparing import check_prepared_for, check_split, prepare_inputs, prepare_task, refuse_streaming
+from proser_core.jobs.preparing import prepare_inputs, prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
+from proser_core.jobs.task_checks import check_prepared_for, check_split, refuse_streaming
 from proser_core.jobs.trials import check_recipe, plan_pretraining
 from proser_core.networks.pretrained import with_pretrained
 from proser_core.store.files import disk_full_errors, read_json, write_atomically

@@ -19,6 +19,7 @@ from pipelines.cluster.node_metrics import node_metrics
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
 from pipelines.progress import stage_bar
+from pipelines.recipes.schedules import precision_name
 from pipelines.storage.mirror import Mirror
 from pipelines.storage.opening import open_storage
 from pipelines.storage.storage import Storage
@@ -159,11 +160,6 @@ def open_run(
         **params,
     }
     return ParentRun.open(title, run_key, shown)
-
-
-def precision_name(bf16: bool) -> str:
-    """The precision as `--precision` takes it."""
-    return "bf16" if bf16 else "fp32"
 
 
 def execute(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.cluster.cluster import RAY_FOLDER
-from pipelines.reports.page import template_digests
 from pipelines.workflow.stage import STAGES, stage_code
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.jobs.own_networks.plans import METHODS_FOLDER, network_code
@@ -83,8 +82,7 @@ def _codes(stage: str) -> list[Any]:
     """What stands for this code in the keys of a stage's artefacts."""
     if stage == METHODS_FOLDER:
         return [network_code(network) for network in OWN_NETWORKS.values()]
-    code = stage_code(stage)
-    return [code, [code, *template_digests()]]
+    return [stage_code(stage)]
 
 
 def _code(folder: Path) -> Any:

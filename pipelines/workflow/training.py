@@ -9,11 +9,10 @@ from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.config.named_finetunes import control
 from proser_core.data.data_sets import DataRoot
 from proser_core.errors import ConfigError
-from proser_core.jobs.preparing import check_split, prepare_inputs
-from proser_core.jobs.trials import Trial, plan_trials
+from proser_core.jobs.preparing import prepare_inputs
+from proser_core.jobs.task_checks import check_split
 from proser_core.processor import resolve_precision
 from proser_core.recognition.validation_scores import Proxy
-from proser_core.store.store import Artefact, Store
 from tune_spaces import SpaceInfo, expand, sample, space_info
 
 
@@ -81,25 +80,6 @@ def stoppable_points(
     others = [point for name, points in spaces.items() if name not in compared for point in points]
     kept = frozenset(finetunes_of(recipe, others))
     return [point for name in compared for point in spaces[name] if point not in kept]
-
-
-@dataclass(frozen=True)
-class TrainedSplit:
-    """A class split with its pretrained network, and the precision on this hardware: what fine-tunes start from."""
-
-    recipe: Recipe
-    task: Artefact
-    pretrained: Artefact
-    bf16: bool
-
-    @property
-    def index(self) -> int:
-        """Which class split."""
-        return self.recipe.data.split_index
-
-    def trials(self, finetunes: Sequence[FinetuneConfig], store: Store) -> list[Trial]:
-        """The trials of these fine-tunes, equal ones once."""
-        return plan_trials(self.recipe, finetunes, self.task, self.pretrained, store, bf16=self.bf16)
 
 
 def points_of(recipe: Recipe, space: str, num_samples: int = 0) -> list[FinetuneConfig]:

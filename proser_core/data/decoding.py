@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,14 @@ RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
 """Pixels, by Pillow's mode, of which no file says which values are black and white; see `open_image`."""
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
 warnings.filterwarnings("ignore", module=r"PIL\.")  # of damaged EXIF and tags: what can be read of an image is taken
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An image that was skipped, and why."""
+
+    name: str
+    reason: str
 
 
 def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from proser_core.data.decoding import Failure
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.mirroring import SIZE, Mirroring, judge_mirroring
 from proser_core.data.near_duplicates import NO_PAIRS, links_by_looks
 from proser_core.data.photos import Photo, read_photos
-from proser_core.data.readers.image_files import Failure
 from proser_core.data.readers.image_folders import FolderLayout, of_no_class
 from proser_core.data.readers.listed_folder import Listed, Listing
 from proser_core.errors import DataError

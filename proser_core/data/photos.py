@@ -15,9 +15,16 @@ import numpy as np
 from PIL import Image
 
 from proser_core.data.decoded_photos import LOOKS, PIXELS, digest_of, numbered
-from proser_core.data.decoding import MAX_PIXELS, decoded_size, full_size, open_image, read_content, to_rgb_square
+from proser_core.data.decoding import (
+    MAX_PIXELS,
+    Failure,
+    decoded_size,
+    full_size,
+    open_image,
+    read_content,
+    to_rgb_square,
+)
 from proser_core.data.near_duplicates import SIZE, Looks, looks_of
-from proser_core.data.readers.image_files import Failure
 from proser_core.errors import DataError
 
 AT_ONCE = 256

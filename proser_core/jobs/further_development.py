@@ -65,12 +65,6 @@ def further_images(recipe: Recipe, task: Artefact, data_dir: DataRoot, store: St
     return store.run(FURTHER, inputs, build)
 
 
-def load_further(further: Artefact | None) -> dict[str, np.ndarray]:
-    """The images of `further_images` by set."""
-    folder = further.path if further else None
-    return {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))} if folder else {}
-
-
 def _opened(name: str, data_dir: DataRoot, download: bool) -> DataSet | OutlierSet:
     if name in OUTLIERS:
         return open_outlier_set(name, data_dir)

@@ -14,8 +14,8 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.jobs.embedding import embedded_in_memory
 from proser_core.jobs.own_networks.in_memory import train_own_method
-from proser_core.jobs.preparing import check_machine
 from proser_core.jobs.progress import EpochProgress
+from proser_core.jobs.task_checks import check_machine
 from proser_core.jobs.trials import check_score
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device

@@ -12,7 +12,6 @@ from proser_core.config import FinetuneConfig, Recipe, decisive_network
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.jobs.embedding import embed_task, embedded
-from proser_core.jobs.further_development import load_further
 from proser_core.jobs.spec import LOGITS, WEIGHTS
 from proser_core.learning.training import scoring_device
 from proser_core.networks.heads import as_on_backbone, load_heads, make_heads
@@ -97,6 +96,12 @@ def table_inputs(
         "further": further.digest if further else "",
         "code": code_version(COMPUTING),
     }
+
+
+def load_further(further: Artefact | None) -> dict[str, np.ndarray]:
+    """The images of `further_development.further_images` by set."""
+    folder = further.path if further else None
+    return {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))} if folder else {}
 
 
 def network_tables(

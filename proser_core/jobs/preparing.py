@@ -1,22 +1,17 @@
-"""Tasks as artefacts: what decides one, and where it is found again. Also checks of a recipe against its images."""
+"""Tasks as artefacts: what decides one, and where it is found again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from proser_core.config import FinetuneConfig, Recipe, decisive_data, to_json
-from proser_core.config.recipe import LATER
+from proser_core.config import Recipe, decisive_data, to_json
 from proser_core.data import photos
 from proser_core.data.data_sets import DataRoot, path_of
 from proser_core.data.outliers.outlier_sets import open_outlier_set
-from proser_core.data.preparation import make_task, open_data_sets, split_of
+from proser_core.data.preparation import make_task, open_data_sets
 from proser_core.data.readers import parquet
-from proser_core.data.tasks import TaskSummary
-from proser_core.errors import ConfigError
 from proser_core.jobs.spec import CLASS_SPLIT, PREPARE
 from proser_core.store.code_version import code_version
 from proser_core.store.files import write_json
@@ -24,7 +19,6 @@ from proser_core.store.store import Artefact, BuildResult, Store
 
 AUGMENTATION_ONLY = ("flip", "padding", "augmentation", "sampling", "download")
 PREPARING = __name__
-MAX_THREADS = 1_024  # beyond which a number is a mistake
 ENCODED = "encoded"  # folder of a storage: images that were unpacked from Parquet files, by data set
 PHOTOS = "photos"  # another one: a user's own images, decoded at one size
 Progress = Callable[[int, int], None]
@@ -65,12 +59,6 @@ def prepare_task(
     """The task of a recipe's class split, found or made now; `data_inputs` are its `prepare_inputs`."""
     key = prepare_key(data_inputs, code)
     return store.run(PREPARE, key, lambda folder: save_task(recipe, data_dir, folder, store, progress))
-
-
-def missing_images(recipe: Recipe, data_dir: DataRoot) -> str:
-    """`DataSet.missing` of the first data set of the task that is missing, or an empty string. Outlier sets are not
-    looked for."""
-    return next(filter(None, (data.missing for data in open_data_sets(recipe.data, data_dir).values())), "")
 
 
 def data_fields(recipe: Recipe) -> dict[str, Any]:
@@ -133,65 +121,3 @@ def _unpacked(recipe: Recipe, data_dir: DataRoot, store: Store | None) -> dict[s
             inputs = {"files": data.fingerprints(), "code": code_version(parquet.__name__)}
             folders[name] = store.run(ENCODED, inputs, partial(parquet.unpack, files)).path
     return folders
-
-
-def refuse_streaming(recipe: Recipe) -> None:
-    """Raises ConfigError for a recipe whose images only workers on Ray can read."""
-    if recipe.data.streaming:
-        raise ConfigError(
-            "data.streaming is on, and without Ray nothing decodes images while a network trains; "
-            "train with `proser run`, or give --data.no-streaming"
-        )
-
-
-def check_machine(recipe: Recipe) -> None:
-    """Raises ConfigError for what one process on this machine cannot do."""
-    refuse_streaming(recipe)
-    for name in ("num_workers", "pretrain_workers"):
-        workers = getattr(recipe.cluster, name)
-        if workers != 1:
-            raise ConfigError(
-                f"cluster.{name} is {workers}; one process trains all, so that it must be 1 (as `proser job` writes it)"
-            )
-    if recipe.cluster.cpus_per_worker > MAX_THREADS:
-        raise ConfigError(
-            f"cluster.cpus_per_worker is {recipe.cluster.cpus_per_worker}, the threads of this process; need at most "
-            f"{MAX_THREADS:,}"
-        )
-    if recipe.cluster.uses_gpu and not torch.cuda.is_available():
-        raise ConfigError(
-            f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
-            "Set it to 0 to train on the CPU"
-        )
-
-
-def check_split(recipe: Recipe, data_dir: DataRoot) -> None:
-    """Raises ConfigError for an unknown data set, DataError for one with too few classes."""
-    split_of(recipe.data, data_dir)
-
-
-def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:
-    """Raises ConfigError where a task with these `inputs` was prepared for another recipe."""
-    data = inputs.get("data")
-    usual = {name: value for name, value in LATER.items() if name not in AUGMENTATION_ONLY}
-    recorded = {**usual, **(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
-    needed = {**usual, **data_fields(recipe), "seed": recipe.seed}
-    for name, value in needed.items():
-        if recorded.get(name) != value:
-            field = name if name == "seed" else f"data.{name}"
-            raise ConfigError(
-                f"{where} was prepared with {field} {recorded.get(name)!r}, and the recipe has {value!r}; "
-                "give the task of this recipe, or change the recipe"
-            )
-
-
-def check_batches(recipe: Recipe, finetunes: Iterable[FinetuneConfig], task: Path) -> None:
-    """Raises ConfigError where the training images do not fill one batch, of the pretraining or of any fine-tune."""
-    count = TaskSummary.read(task).counts["train"]
-    sizes = [("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)]
-    for block, size in (*sizes, *(("finetune", tuned.batch_size) for tuned in finetunes)):
-        if size > count:
-            raise ConfigError(
-                f"{block}.batch_size {size} is more than the {count} training images of the {recipe.data.num_known} "
-                f"known classes; use at most {count // 2 * 2}"
-            )

@@ -22,16 +22,10 @@ from proser_core.jobs.job_file import JobFile
 from proser_core.jobs.own_networks.methods import plan_methods
 from proser_core.jobs.own_networks.plans import OwnPlan
 from proser_core.jobs.own_networks.spec import OWN
-from proser_core.jobs.preparing import (
-    check_batches,
-    check_machine,
-    check_prepared_for,
-    check_split,
-    prepare_inputs,
-    prepare_task,
-)
+from proser_core.jobs.preparing import prepare_inputs, prepare_task
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import check_weights, delete_changed_checkpoint
+from proser_core.jobs.task_checks import check_batches, check_machine, check_prepared_for, check_split
 from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
 from proser_core.networks.pretrained import rebased, with_features
 from proser_core.processor import resolve_precision

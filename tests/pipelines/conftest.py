@@ -26,7 +26,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import run_single_trial
 from pipelines.tracking import databases
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.jobs import spec
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact, write_manifest

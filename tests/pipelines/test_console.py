@@ -11,7 +11,7 @@ from rich.console import Console
 from pipelines.console import TitledTable, console, say
 from pipelines.inference.prediction_files import open_output
 from pipelines.inference.predictions import PredictedPart
-from proser_core.data.readers.image_files import Failure
+from proser_core.data.decoding import Failure
 from proser_core.recognition.open_set_classifier import Predictions
 
 

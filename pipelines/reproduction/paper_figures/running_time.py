@@ -15,7 +15,7 @@ from proser_core.baselines import METHODS
 from proser_core.baselines.controls import fit_score
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
-from proser_core.networks.nets import ClosedSetNet
+from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
 from proser_core.recognition.logit_tables import TRAIN
 from proser_core.recognition.logits import compute_logits
 from proser_core.store.files import read_json
@@ -28,7 +28,9 @@ GENERATIVE = ("OSRCI", "GFROSR")
 """Methods of the paper's figure that train a network of their own: a place without a dot where none was timed."""
 
 
-def training_seconds(pretrained: Path, finetuned: Path, net: ClosedSetNet, task: OpenSetTask) -> dict[str, float]:
+def training_seconds(
+    pretrained: Path, finetuned: Path, net: ClosedSetNet | PlaceholderNet, task: OpenSetTask
+) -> dict[str, float]:
     """Wall-clock seconds by method: MSP is the pretraining, PROSER that and its fine-tune. A method that is fitted to
     the training images is the pretraining, a pass of `net` over them, and the fit, both timed now. One with a network
     of its own is timed by `proser reproduce running-time`. Raises ConfigError for a training that does not know its

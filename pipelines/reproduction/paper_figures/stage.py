@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.recipes.schedules import schedule_in_words
+from pipelines.recipes.schedules import precision_name, schedule_in_words
 from pipelines.reports.figures.style import save
 from pipelines.reports.sweep_table import images_title
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities
@@ -15,17 +15,17 @@ from pipelines.reproduction.paper_figures.outlier_examples import COLUMNS, outli
 from pipelines.reproduction.paper_figures.page import EXAMPLES, NUMBERS
 from pipelines.reproduction.paper_figures.planes import decision_boundaries, novel_embeddings
 from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time, training_seconds
-from pipelines.workflow.session import precision_name
-from pipelines.workflow.training import TrainedSplit, finetunes_of, points_of
-from proser_core.config import CalibrationConfig, MixupPlace, Recipe
+from pipelines.workflow.trained_split import TrainedSplit
+from pipelines.workflow.training import finetunes_of, points_of
+from proser_core.config import CalibrationConfig, FinetuneConfig, MixupPlace, Recipe
 from proser_core.data.data_sets import DataRoot, open_data_set
 from proser_core.data.outliers.outlier_sets import open_outlier_set, outlier_notes
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
+from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.selection import Row, has_point
-from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
-from proser_core.networks.weights import load_weights
+from proser_core.networks.nets import make_closed_set_net
 from proser_core.recognition.logit_tables import load_logits
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST
@@ -47,15 +47,14 @@ def draw_figures(
     """Write every figure as PNG and SVG, and their numbers and notes; `outliers` are names of outlier sets by known
     data set. Raises TrainingError where a fine-tune that is drawn has failed, DataError for damaged images."""
     recipe, images = split.recipe, OpenSetTask.load(split.task.path)
-    net = _closed_set(recipe)
-    closed = _trained(net, split.pretrained.path)
+    closed = _trained(recipe, None, split.pretrained.path)
     tuned = {place: _fine_tuned(recipe, trials, trial_folders, place) for place in WAYS}
     names, about = images.class_names, _about_training(recipe, len(images.train))
     title = images_title(recipe.data, [split.index], [recipe.seed])
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} more of fine-tuning for PROSER"
     methods, plane = boundaries(recipe, images, closed, tuned["manifold"])
     made, wider = generated(recipe, images, tuned)
-    seconds = training_seconds(closed.folder, tuned["manifold"].folder, net, images)
+    seconds = training_seconds(closed.folder, tuned["manifold"].folder, closed.net, images)
     save(beta_densities(ALPHAS), folder / "beta_densities")
     save(decision_boundaries(methods, plane, names, title), folder / "decision_boundaries")
     save(novel_embeddings(made, wider, names, title), folder / "novel_embeddings")
@@ -93,7 +92,9 @@ def check_drawable(recipe: Recipe) -> None:
                 f"calibration.{name} is {given!r}, and the figures show PROSER by its own score, of images as they "
                 "are; omit it"
             )
-    dimensions = _closed_set(recipe).backbone.embedding_size
+    data = recipe.data
+    net = make_closed_set_net(recipe.network, data.num_known, data.image_size, recipe.seed)
+    dimensions = net.backbone.embedding_size
     if dimensions != 2:
         raise ConfigError(
             f"network.backbone is {recipe.network.backbone}, whose embedding has {dimensions} dimensions; a plane is "
@@ -124,19 +125,15 @@ def example_sets(known: str, others: Sequence[str], data_dir: DataRoot) -> dict[
     return {names[name]: images for name, images in {known: first, **loaded}.items()}
 
 
-def _closed_set(recipe: Recipe) -> ClosedSetNet:
-    return make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-
-
-def _trained(net: ClosedSetNet | PlaceholderNet, folder: Path) -> Trained:
-    load_weights(net, folder / spec.WEIGHTS)
+def _trained(recipe: Recipe, finetune: FinetuneConfig | None, folder: Path) -> Trained:
+    net = trained_network(recipe, finetune, recipe.data.num_known, folder / spec.WEIGHTS)
     return Trained(folder, net, load_logits(folder / spec.LOGITS))
 
 
 def _fine_tuned(recipe: Recipe, trials: Sequence[Row], trial_folders: Path, place: MixupPlace) -> Trained:
     """The recipe's own point with this way of mixing."""
-    row = next(row for row in trials if has_point(row, replace(recipe.finetune, mixup=place)))
+    finetune = replace(recipe.finetune, mixup=place)
+    row = next(row for row in trials if has_point(row, finetune))
     if row["status"] != "finished":
         raise TrainingError(f"the fine-tune with {place} mixup, which is to be drawn, failed: {row['reason']}")
-    net = add_placeholders(_closed_set(recipe), recipe.finetune.num_dummies, recipe.seed)
-    return _trained(net, trial_folders / row["key"])
+    return _trained(recipe, finetune, trial_folders / row["key"])

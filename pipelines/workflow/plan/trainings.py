@@ -13,7 +13,8 @@ from pipelines.cluster.train_worker import measure_training_step
 from pipelines.storage.storage import Storage, find_artefact
 from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stages.halving import epochs_left, fallen_behind
-from pipelines.workflow.training import TrainedSplit, TrainingInputs
+from pipelines.workflow.trained_split import TrainedSplit
+from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ClusterError

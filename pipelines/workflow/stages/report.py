@@ -14,7 +14,7 @@ from pipelines.reports.scores_page import SCORES_PAGE, choice_facts, scores_page
 from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
 from pipelines.workflow.stages.evaluate import CLASSIFIER, EVALUATION, TEST_SCORES, read_evaluation
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core import titles
 from proser_core.baselines.controls import controls
 from proser_core.config import CalibrationConfig, Recipe, from_json

@@ -14,7 +14,7 @@ from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.halving import WHOLE, epochs_left, halve, pause_at
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
 from pipelines.workflow.stages.waiting import STARTING, Shortage, first_epoch, number_running
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec

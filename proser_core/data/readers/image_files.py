@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.decoding import decode_square, read_content
+from proser_core.data.decoding import Failure, decode_square, read_content
 from proser_core.data.readers.parquet import count_rows, encoded_rows, has_images
 from proser_core.data.readers.walking import ENDINGS, OTHER_ENDINGS, files_below
 from proser_core.errors import DamagedFileError, DataError
@@ -30,14 +30,6 @@ class Piece:
 
     files: tuple[str, ...]
     is_parquet: bool = False
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An image that was skipped, and why."""
-
-    name: str
-    reason: str
 
 
 @dataclass(frozen=True)

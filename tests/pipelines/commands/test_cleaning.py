@@ -10,9 +10,8 @@ from own_networks import NEAREST
 from pipeline_runs import printed
 
 from pipelines.commands.clean import MAX_LISTED, CleanRequest, clean
-from pipelines.reports.page import template_digests
 from pipelines.workflow import stage as stage_module
-from pipelines.workflow.stage import STAGES, stage_code
+from pipelines.workflow.stage import STAGES
 from pipelines.workflow.stages.halving import RUNGS, WHOLE
 from pipelines.workflow.stale_artefacts import FOLDERS, stale_artefacts
 from proser_core.errors import ConfigError
@@ -184,7 +183,6 @@ def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     finished(tmp_path, "methods", network_code(NEAREST))
     for name, module in STAGES.items():
         finished(tmp_path, name, code_version(module))
-    finished(tmp_path, "reproduction", [stage_code("reproduction"), *template_digests()])
     made_old(tmp_path)
     assert found(tmp_path, outdated=True) == {}
 

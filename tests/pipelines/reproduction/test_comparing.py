@@ -14,7 +14,7 @@ from training_jobs import ignore
 
 from pipelines.reproduction.comparing import compare, read_compared
 from pipelines.storage.storage import Storage
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.baselines import METHODS, Method
 from proser_core.config import CalibrationConfig
 from proser_core.data.tasks import OpenSetTask

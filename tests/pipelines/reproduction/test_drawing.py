@@ -9,8 +9,7 @@ from pipelines.reproduction.drawing import MOST, figures_of
 from pipelines.reproduction.own_network_outcomes import picture_figures
 from pipelines.reproduction.protocols import PROTOCOLS
 from pipelines.reproduction.published import UNKNOWN
-from pipelines.reproduction.results import SplitResult, table_column
-from pipelines.reproduction.studies import OWN_SCHEDULE
+from pipelines.reproduction.results import OWN_SCHEDULE, SplitResult, table_column
 
 
 def test_rows_of_one_network_have_one_place_in_the_figure_of_times() -> None:

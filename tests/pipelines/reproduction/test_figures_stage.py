@@ -22,7 +22,8 @@ from pipelines.reproduction.request import FiguresRequest
 from pipelines.storage.storage import Storage
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.session import TrainingSession, driver_of
-from pipelines.workflow.training import TrainedSplit, points_of
+from pipelines.workflow.trained_split import TrainedSplit
+from pipelines.workflow.training import points_of
 from proser_core.baselines import METHODS
 from proser_core.config import NetworkConfig
 from proser_core.data.splits.class_split import draw_split

@@ -24,7 +24,7 @@ from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.stages.sweep import SweepWatch
 from pipelines.workflow.stages.trial_rows import TrialRows
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.jobs import spec
 from proser_core.jobs.selection import ranked
 from proser_core.jobs.worker import run_job

@@ -11,7 +11,8 @@ from training_jobs import ignore
 from pipelines.storage.storage import Storage
 from pipelines.workflow.plan.disk import check_disk, disk_needed
 from pipelines.workflow.plan.trainings import Cost, SplitPlan
-from pipelines.workflow.training import TrainedSplit, finetunes_of
+from pipelines.workflow.trained_split import TrainedSplit
+from pipelines.workflow.training import finetunes_of
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec

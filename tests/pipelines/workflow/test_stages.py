@@ -18,14 +18,15 @@ from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_ru
 from pipelines.workflow.stages.pretrain import is_near_chance
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
-from pipelines.workflow.training import TrainedSplit, finetunes_of, infos_of
+from pipelines.workflow.trained_split import TrainedSplit
+from pipelines.workflow.training import finetunes_of, infos_of
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.config.calibration import NetworkName
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import CalibrationError, ConfigError, DataError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.further_development import check_further, further_images, load_further
-from proser_core.jobs.network_tables import TABLES
+from proser_core.jobs.further_development import check_further, further_images
+from proser_core.jobs.network_tables import TABLES, load_further
 from proser_core.jobs.selection import select
 from proser_core.jobs.trials import check_score
 from proser_core.jobs.worker import run_job

@@ -15,7 +15,7 @@ from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.sweep import SweepWatch, sweep
 from pipelines.workflow.stages.trial_rows import TrialRows
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job

@@ -9,7 +9,7 @@ from training_jobs import tiny_recipe
 from pipelines.reports.results_page import overview
 from pipelines.reports.spaces import methods_of, spaces_of
 from pipelines.workflow.stages.report import tabulate, tabulate_run
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import LOGITS

@@ -8,7 +8,7 @@ from training_jobs import tiny_recipe
 from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.stages.trial_rows import TrialRows
-from pipelines.workflow.training import TrainedSplit
+from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.jobs import spec
 from proser_core.store.store import Artefact
 

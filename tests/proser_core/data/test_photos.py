@@ -11,10 +11,9 @@ from PIL import Image
 from scenes import scene
 
 from proser_core.data import photos
-from proser_core.data.decoding import to_rgb_square
+from proser_core.data.decoding import Failure, to_rgb_square
 from proser_core.data.near_duplicates import SIZE, looks_of
 from proser_core.data.photos import Photo, opened, read_photos
-from proser_core.data.readers.image_files import Failure
 from proser_core.errors import DataError
 
 

@@ -9,7 +9,8 @@ from small_tasks import small_task
 
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.data.readers import digits
-from proser_core.jobs.further_development import further_images, load_further
+from proser_core.jobs.further_development import further_images
+from proser_core.jobs.network_tables import load_further
 from proser_core.store.store import Store
 
 RECIPE = Recipe(

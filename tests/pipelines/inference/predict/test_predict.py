@@ -28,8 +28,9 @@ from pipelines.inference import prediction_files, predictions_on_ray
 from pipelines.inference.prediction_files import FORMATS, open_output
 from pipelines.inference.predictions import PredictedPart, decoded_parts, predict_paths
 from pipelines.inference.predictions_on_ray import predict_paths_on_ray
+from proser_core.data.decoding import Failure
 from proser_core.data.readers import image_files
-from proser_core.data.readers.image_files import Failure, Found, pieces
+from proser_core.data.readers.image_files import Found, pieces
 from proser_core.errors import ClusterError, ConfigError, DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 

@@ -1,0 +1,85 @@
+"""Checks of a recipe against its images and this machine."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from proser_core.config import FinetuneConfig, Recipe
+from proser_core.config.recipe import LATER
+from proser_core.data.data_sets import DataRoot
+from proser_core.data.preparation import open_data_sets, split_of
+from proser_core.data.tasks import TaskSummary
+from proser_core.errors import ConfigError
+from proser_core.jobs.preparing import AUGMENTATION_ONLY, data_fields
+
+MAX_THREADS = 1_024  # beyond which a number is a mistake
+
+
+def missing_images(recipe: Recipe, data_dir: DataRoot) -> str:
+    """`DataSet.missing` of the first data set of the task that is missing, or an empty string. Outlier sets are not
+    looked for."""
+    return next(filter(None, (data.missing for data in open_data_sets(recipe.data, data_dir).values())), "")
+
+
+def refuse_streaming(recipe: Recipe) -> None:
+    """Raises ConfigError for a recipe whose images only workers on Ray can read."""
+    if recipe.data.streaming:
+        raise ConfigError(
+            "data.streaming is on, and without Ray nothing decodes images while a network trains; "
+            "train with `proser run`, or give --data.no-streaming"
+        )
+
+
+def check_machine(recipe: Recipe) -> None:
+    """Raises ConfigError for what one process on this machine cannot do."""
+    refuse_streaming(recipe)
+    for name in ("num_workers", "pretrain_workers"):
+        workers = getattr(recipe.cluster, name)
+        if workers != 1:
+            raise ConfigError(
+                f"cluster.{name} is {workers}; one process trains all, so that it must be 1 (as `proser job` writes it)"
+            )
+    if recipe.cluster.cpus_per_worker > MAX_THREADS:
+        raise ConfigError(
+            f"cluster.cpus_per_worker is {recipe.cluster.cpus_per_worker}, the threads of this process; need at most "
+            f"{MAX_THREADS:,}"
+        )
+    if recipe.cluster.uses_gpu and not torch.cuda.is_available():
+        raise ConfigError(
+            f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
+            "Set it to 0 to train on the CPU"
+        )
+
+
+def check_split(recipe: Recipe, data_dir: DataRoot) -> None:
+    """Raises ConfigError for an unknown data set, DataError for one with too few classes."""
+    split_of(recipe.data, data_dir)
+
+
+def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:
+    """Raises ConfigError where a task with these `inputs` was prepared for another recipe."""
+    data = inputs.get("data")
+    usual = {name: value for name, value in LATER.items() if name not in AUGMENTATION_ONLY}
+    recorded = {**usual, **(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
+    needed = {**usual, **data_fields(recipe), "seed": recipe.seed}
+    for name, value in needed.items():
+        if recorded.get(name) != value:
+            field = name if name == "seed" else f"data.{name}"
+            raise ConfigError(
+                f"{where} was prepared with {field} {recorded.get(name)!r}, and the recipe has {value!r}; "
+                "give the task of this recipe, or change the recipe"
+            )
+
+
+def check_batches(recipe: Recipe, finetunes: Iterable[FinetuneConfig], task: Path) -> None:
+    """Raises ConfigError where the training images do not fill one batch, of the pretraining or of any fine-tune."""
+    count = TaskSummary.read(task).counts["train"]
+    sizes = [("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)]
+    for block, size in (*sizes, *(("finetune", tuned.batch_size) for tuned in finetunes)):
+        if size > count:
+            raise ConfigError(
+                f"{block}.batch_size {size} is more than the {count} training images of the {recipe.data.num_known} "
+                f"known classes; use at most {count // 2 * 2}"
+            )
