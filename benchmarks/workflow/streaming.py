@@ -25,6 +25,7 @@ from benchmarks.variants.our_step import our_step
 from benchmarks.variants.setups import NUM_KNOWN, images, training_batches
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.streaming import RayImages
+from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.data.image_sets import ImageSource
@@ -122,7 +123,7 @@ def _serve(place: Path, settings: Settings, streamed: bool, begin: Any, looked: 
     torch.set_num_threads(1)
     source: np.ndarray | ImageSource = np.load(place / "images.npy", mmap_mode="r")
     if streamed:
-        Cluster(ClusterConfig(), place).connect()
+        Cluster(ClusterConfig(), Storage(place)).connect()
         source = RayImages(StoredImages.load(place, "train", SIZE), tasks=1)
     batches = training_batches(settings, Labelled(source, np.load(place / "targets.npy")))
     list(islice(batches.epoch(0), 2))  # starts what decodes

@@ -11,6 +11,7 @@ from pipelines.cluster import ray_internals
 from pipelines.cluster.ray_internals import AUTH_MODE, JOB_FOLDER, JOB_VARIABLE
 from pipelines.ports import check_listens
 from pipelines.storage.objects import Objects, storage_errors
+from pipelines.storage.storage import Storage
 from pipelines.tracking.server import sqlite_file, tracking_uri
 from proser_core.errors import ClusterError, first_line
 
@@ -119,10 +120,10 @@ def check_job(address: str, storage: Path) -> None:
         )
 
 
-def check_storage_visible(storage: Path | str) -> None:
+def check_storage_visible(storage: Storage) -> None:
     """Raises ClusterError where a machine of the cluster that was joined lacks this project, or the storage: a
     folder, or a URI; StorageError where the storage does not answer."""
-    uri, marker = storage if isinstance(storage, str) else storage.as_uri(), f".seen-{uuid.uuid4().hex}"
+    uri, marker = storage.uri, f".seen-{uuid.uuid4().hex}"
     objects, check = Objects.from_uri(uri), ray.remote(num_cpus=0, max_retries=0)(_why_invisible)
     nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     with storage_errors(objects):
@@ -144,8 +145,8 @@ def check_storage_visible(storage: Path | str) -> None:
     blind = [f"{address} ({why})" for address, why in zip(nodes.values(), reasons, strict=True) if why]
     if blind:
         raise ClusterError(
-            f"the storage {storage} is not visible on {', '.join(blind)}; give a --storage that all machines mount "
-            "at the same path, or a URI that all have credentials for"
+            f"the storage {storage.title} is not visible on {', '.join(blind)}; give a --storage that all machines "
+            "mount at the same path, or a URI that all have credentials for"
         )
 
 

@@ -21,10 +21,10 @@ from pipelines.cluster.lone_node import watched_node
 from pipelines.cluster.ray_internals import keep_coordinator, release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import Workers, train_distributed
-from pipelines.cluster.tune_jobs import TuneJobs, worker_config
+from pipelines.cluster.tune_jobs import TuneJobs
 from pipelines.console import warn
 from pipelines.progress import HEARTBEAT
-from pipelines.storage.mirror import Mirror
+from pipelines.storage.storage import Storage
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, last_line
@@ -42,15 +42,13 @@ class Cluster:
     """A Ray cluster that is joined, or started on this machine, when the first job needs it."""
 
     config: ClusterConfig
-    storage: Path
+    store: Storage
     stops_trials: bool = False
     """Whether a limit of time may end trials; a local Ray without its dashboard would never free their resources."""
     compares_times: bool = False
     """Whether times of trainings are compared, so that each has as many cores as it asks for and no more."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
     """Resources of each machine of an autoscaling cluster at full size; empty for one of fixed size."""
-    mirror: Mirror | None = None
-    """Keeps `storage` in step with a URI that all machines reach; None where all machines see the folder."""
     _nodes: list[dict[str, float]] = field(default_factory=list)
 
     def connect(self) -> dict[str, float]:
@@ -58,7 +56,7 @@ class Cluster:
         if not self._nodes:
             join(self.config.address, dashboard=self.stops_trials)
             if self.config.address:
-                check_storage_visible(self.storage if self.mirror is None else self.mirror.objects.uri)
+                check_storage_visible(self.store)
             nodes = _live_nodes()
             if len(self.grows_to) > len(nodes):
                 nodes = self.grows_to
@@ -75,7 +73,7 @@ class Cluster:
 
     def check(self) -> None:
         """Raises ClusterError, before any work, where a job could never start; Ray would wait forever."""
-        check_job(self.config.address, self.storage)
+        check_job(self.config.address, self.store.root)
         if self.config.address:
             self.connect()
         else:
@@ -204,8 +202,7 @@ class Cluster:
             (folder / FAILURE).unlink(missing_ok=True)
             if delete_changed_checkpoint(folder):
                 warn(f"{folder / STATE} was changed after it was written; its training begins again")
-        if self.mirror is not None:
-            jobs = self.mirror.begin(jobs)
+        jobs = self.store.begin(jobs)
         with nullcontext() if self.config.address else watched_node():
             if self.config.is_elastic(jobs[0].kind):
                 keep_coordinator()
@@ -213,28 +210,26 @@ class Cluster:
                 self._tune(jobs, workers, name, max_seconds, titles)
             else:
                 self._train_alone(jobs[0], workers)
-        if self.mirror is not None:
-            self.mirror.poll(folders)
+        self.store.poll(folders)
 
     def _train_alone(self, job: Job, workers: int) -> None:
-        config, folder = worker_config(job, self.mirror), self.storage / RAY_FOLDER
+        config = {"job": job.to_json(), "storage": self.store.address}
+        scaling, folder = self._scaling([job], workers), self.store.root / RAY_FOLDER
         try:
-            train_distributed(config, self._scaling([job], workers), self._worker_resources(), folder)
+            train_distributed(config, scaling, self._worker_resources(), folder)
         except CrowdedError as error:  # it was alone already
-            training_folder(config).write_failure(str(error))
+            training_folder(job, self.store.address).write_failure(str(error))
 
     def _run_here(self, jobs: Sequence[Job], max_seconds: float) -> None:
-        if self.mirror is not None:
-            self.mirror.train_here(Path(job.folder) for job in jobs)
+        self.store.train_here(Path(job.folder) for job in jobs)
         for folder in run_here(jobs, max_seconds):
-            if self.mirror is not None:
-                self.mirror.push(folder)
+            self.store.push(folder)
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, titles: Mapping[str, str]) -> None:
         # of a CPU the driver would hold a share that a worker waits for
         driver = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
-        scaling, folder = self._scaling(jobs, workers), self.storage / RAY_FOLDER
-        together = TuneJobs(scaling, self._worker_resources(), driver, folder, name, self.mirror, titles)
+        scaling, folder = self._scaling(jobs, workers), self.store.root / RAY_FOLDER
+        together = TuneJobs(scaling, self._worker_resources(), driver, folder, name, self.store, titles)
         together.run(jobs, self.concurrent_jobs(workers), max_seconds)
 
     def _scaling(self, jobs: Sequence[Job], workers: int) -> Workers:

@@ -52,7 +52,7 @@ Workers = int | tuple[int, int]
 
 def run_single_trial(config: dict[str, Any]) -> None:
     """Tune trainable of a one-worker training, in this process alone."""
-    folder = training_folder(config)
+    folder = training_folder(job_of(config["job"]), config["storage"])
     try:
         with _alone_in(folder.path), folder.localised_job() as job:
 
@@ -132,7 +132,8 @@ def train_distributed(config: dict[str, Any], num_workers: Workers, resources: d
     that fails is in its folder. Raises StorageError where the disk is full, CrowdedError where the machine stayed low
     on memory.
     """
-    folder, job = training_folder(config), job_of(config["job"])
+    job = job_of(config["job"])
+    folder = training_folder(job, config["storage"])
     storage, name = folder.ray_folder or storage, f"{job.kind}-{Path(job.folder).name}"
     trainer = ray.train.torch.TorchTrainer(
         _train_loop,
@@ -188,7 +189,8 @@ def _restored_interrupt() -> Iterator[None]:
 def _train_loop(config: dict[str, Any]) -> str:
     """One rank of a DDP training; the message of a full disk, or the empty string. After each epoch rank 0, which alone
     writes, tells all ranks whether it goes on: they would wait for it."""
-    folder, writes = training_folder(config), ray.train.get_context().get_world_rank() == 0
+    folder = training_folder(job_of(config["job"]), config["storage"])
+    writes = ray.train.get_context().get_world_rank() == 0
     if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
     full_disk = ""

@@ -15,17 +15,12 @@ from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, 
 from pipelines.cluster.ray_internals import silent_progress
 from pipelines.cluster.train_worker import CROWDED, FULL_DISK, Workers, run_distributed_trial, run_single_trial
 from pipelines.console import warn
-from pipelines.storage.mirror import Mirror
+from pipelines.storage.storage import Storage
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import StorageError
 from proser_core.jobs.spec import Job, read_failure
 from proser_core.store.store import load_if_complete
 from proser_core.titles import counted
-
-
-def worker_config(job: Job, mirror: Mirror | None) -> dict[str, Any]:
-    """Configuration of a job's worker, as `training_folder` reads it."""
-    return {"job": job.to_json(), "storage": None if mirror is None else mirror.address}
 
 
 @dataclass(frozen=True)
@@ -39,7 +34,7 @@ class TuneJobs:
     driver_resources: dict[str, float]
     folder: Path
     name: str
-    mirror: Mirror | None
+    store: Storage
     titles: Mapping[str, str]
 
     def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
@@ -86,10 +81,10 @@ class TuneJobs:
             trainable, resources = functools.partial(run_distributed_trial, **shared), self.driver_resources
         return tune.Tuner(
             tune.with_resources(_with_job_as_text(trainable), resources),
-            # as text: for each trial Tune copies the whole grid, value by value
             param_space={
-                **worker_config(jobs[0], self.mirror),
+                # as text: for each trial Tune copies the whole grid, value by value
                 "job": tune.grid_search([json.dumps(job.to_json()) for job in jobs]),
+                "storage": self.store.address,
             },
             tune_config=tune.TuneConfig(
                 max_concurrent_trials=at_a_time,
@@ -110,8 +105,7 @@ class TuneJobs:
         """Trainings that neither finished, paused nor failed, each with the reason. Ray 2.60's Tune gives up all of
         them where Ray's memory monitor ends one in mid-training."""
         folders = {Path(job.folder): job for job in jobs}
-        if self.mirror is not None:
-            self.mirror.poll(list(folders))
+        self.store.poll(list(folders))
         return {
             folder.name: reason
             for folder, job in folders.items()
@@ -139,7 +133,7 @@ class TuneJobs:
     def _fail(self, jobs: Sequence[Job], reasons: dict[str, str]) -> None:
         for job in jobs:
             if reason := reasons.get(Path(job.folder).name):
-                training_folder(worker_config(job, self.mirror)).write_failure(reason)
+                training_folder(job, self.store.address).write_failure(reason)
 
 
 class _LostWorkers(tune.Callback):

@@ -62,11 +62,16 @@ class Mirror(Storage):
     @property
     def address(self) -> dict[str, str]:
         """What a worker needs to reach the storage, as plain values."""
-        return {"uri": self.objects.uri, "store": str(self.root)}
+        return {"uri": self.uri, "store": str(self.root)}
 
     @property
     def title(self) -> str:
         """The URI."""
+        return self.uri
+
+    @property
+    def uri(self) -> str:
+        """The place that all machines reach."""
         return self.objects.uri
 
     def identity(self) -> str:

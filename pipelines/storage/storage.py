@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipelines.storage.transfer import read_manifest
 from proser_core.digests import digest_of
+from proser_core.jobs.spec import Job
 from proser_core.store.files import write_atomically
 from proser_core.store.lock import IDENTITY
 from proser_core.store.store import MANIFEST, Artefact, Store, load_if_complete
@@ -22,6 +23,16 @@ class Storage(Store):
         """The storage as its user names it."""
         return str(self.root)
 
+    @property
+    def uri(self) -> str:
+        """The place that all machines reach."""
+        return self.root.as_uri()
+
+    @property
+    def address(self) -> dict[str, str] | None:
+        """What a worker needs to reach the storage, as plain values; None where it sees the folder."""
+        return None
+
     def identity(self) -> str:
         """A name that no other storage has, made at its first use, while this process holds it."""
         return name_in(self.root / IDENTITY)
@@ -34,6 +45,16 @@ class Storage(Store):
 
     def poll_if_due(self, folders: Sequence[Path]) -> None:
         """The same every second while they run; what a storage is asked is bounded."""
+
+    def begin(self, jobs: Sequence[Job]) -> list[Job]:
+        """Before workers of any machine train: the jobs with what they need where all can take it."""
+        return list(jobs)
+
+    def train_here(self, folders: Iterable[Path]) -> None:
+        """Before this process trains: take the folders, which are then newer here than elsewhere."""
+
+    def push(self, folder: Path) -> None:
+        """Upload a finished folder."""
 
     def has_file(self, path: Path) -> bool:
         """Whether a file of a training is on the storage."""

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pipelines.storage.mirror import NODE, USER_FILES, mirror_folder, with_files
 from pipelines.storage.objects import Objects, storage_errors
 from pipelines.storage.transfer import download, fetch, pull, push, read_if_exists
 from proser_core.errors import ProserError
-from proser_core.jobs.own_networks.spec import job_of
 from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, STATE, Job, read_failure, write_failure
 from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.learning.ranks import current_world
@@ -145,9 +143,8 @@ def _machine_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def training_folder(config: dict[str, Any]) -> TrainingFolder:
-    """The folder of a job as a worker was given it: `job`, and `storage`, the address of a mirror or None."""
-    job, address = job_of(config["job"]), config.get("storage")
-    return (
-        TrainingFolder(job) if address is None else MirroredTrainingFolder(job, address["uri"], Path(address["store"]))
-    )
+def training_folder(job: Job, address: dict[str, str] | None) -> TrainingFolder:
+    """The folder of a job on the storage with this `Storage.address`."""
+    if address is None:
+        return TrainingFolder(job)
+    return MirroredTrainingFolder(job, address["uri"], Path(address["store"]))

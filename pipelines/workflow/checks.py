@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pipelines.tracking.server import tracking_folder
 from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.requests import RunRequest
-from pipelines.workflow.training import TrainingInputs, finetunes_of, infos_of, points_of, stoppable_points
+from pipelines.workflow.training import TrainingInputs, finetunes_of, spaces_of, stoppable_points
 from proser_core.config import Recipe
 from proser_core.data.data_sets import DataRoot, listed_once, open_data_set, path_of
 from proser_core.errors import ConfigError, DataError
@@ -54,13 +54,11 @@ def check_run(recipe: Recipe, data_dir: DataRoot, pretrained_file: Path | None =
     if recipe.stop_early and not recipe.space:
         raise ConfigError("stop_early is set and space is empty: no point could be stopped; give a space, or omit it")
     inputs = TrainingInputs.of([recipe], data_dir, [], pretrained_file=pretrained_file)
-    points = points_of(recipe, recipe.space)  # a space is in Tune's words, which load Ray: after the images
-    spaces = {recipe.space: points} if recipe.space else {}
+    spaces = spaces_of(recipe)  # a space is in Tune's words, which load Ray: after the images
     return replace(
         inputs,
-        finetunes=finetunes_of(recipe, points),
+        finetunes=finetunes_of(recipe, spaces.get(recipe.space, [])),
         spaces=spaces,
-        space_infos=infos_of(spaces),
         stoppable=stoppable_points(recipe, spaces, [recipe.space]) if recipe.stop_early else [],
     )
 

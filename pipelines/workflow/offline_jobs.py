@@ -20,7 +20,7 @@ from pipelines.workflow.run_stages import finish_run, open_run_of
 from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining
 from pipelines.workflow.trained_split import TrainedSplit
-from pipelines.workflow.training import TrainingInputs, finetunes_of, infos_of, points_of
+from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.data.data_sets import DataRoot, listed_once, path_of
 from proser_core.errors import CheckpointError, ConfigError, TrainingError
@@ -245,15 +245,13 @@ def _inputs(
     points = _points_of(job)
     of_recipe = finetunes_of(job.recipe, points)
     of_space = {trial.key for trial in split.trials(of_recipe, store)} == {trial.key for trial in trials}
-    spaces = {job.recipe.space: points} if job.recipe.space else {}
     inputs = TrainingInputs(
         recipes=[job.recipe],
         data_dir=None,
         data_inputs=[{name: value for name, value in recorded.items() if name != "code"}],
         bf16=results.bf16,
         finetunes=of_recipe if of_space else list(job.finetunes),
-        spaces=spaces,
-        space_infos=infos_of(spaces),
+        spaces={job.recipe.space: points} if job.recipe.space else {},
     )
     return inputs, of_space
 

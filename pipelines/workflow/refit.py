@@ -15,7 +15,7 @@ from pipelines.workflow.session import Session, mark_run_failed, say_failures
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
 from pipelines.workflow.stages.prepare import prepare
 from pipelines.workflow.stages.trial_rows import failures_of
-from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
+from pipelines.workflow.training import TrainingInputs, finetunes_of, spaces_of
 from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
 from proser_core.config.calibration import AUTO
 from proser_core.data.data_sets import DataRoot, open_data_set
@@ -30,6 +30,7 @@ from proser_core.titles import PROSER, counted, first_names, percent
 
 HELD_OUT = 0.2
 """Share of the classes that chooses, and as many again that only report; at least one, where two stay known."""
+ALL_CLASSES = "all classes"
 FEW, DRAWS = 0.25, 1000
 """A class of fewer images than this share of the median class is not held out, where one of so many draws avoids it:
 a handful of images can choose nothing."""
@@ -38,13 +39,13 @@ a handful of images can choose nothing."""
 def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, session: Session, started: float) -> int:
     """Read all images, run the proxy's stages, then those of the refit; the exit code as of a run. Raises DataError for
     fewer than two classes."""
-    refit, proxied = refit_of(recipe, num_classes), None
-    spaces = {recipe.space: points_of(recipe, recipe.space)} if recipe.space else {}
     with pointing_to_inspection(recipe.data, data_dir):
-        for each in _recipes(recipe, num_classes, data_dir).values():
-            inputs = check_run(each, data_dir)  # what is refused is refused before the images are read
+        recipes = _recipes(recipe, num_classes, data_dir)
+        # what is refused is refused before the images are read
+        *_, inputs = (check_run(each, data_dir) for each in recipes.values())
+    refit, proxied = recipes[ALL_CLASSES], None
     session.cluster.check()
-    run = open_run_of(session.store, recipe, replace(inputs, spaces=spaces), ["refit"])
+    run = open_run_of(session.store, recipe, replace(inputs, spaces=spaces_of(recipe)), ["refit"])
     session.tracking.track(run.start)
     with mark_run_failed(run, session.store):
         with pointing_to_inspection(recipe.data, data_dir):
@@ -102,7 +103,7 @@ def _recipes(recipe: Recipe, num_classes: int, data_dir: DataRoot) -> dict[str, 
     refit = refit_of(recipe, num_classes)  # which refuses a single class
     counts = open_data_set(recipe.data.name, data_dir).class_counts() if recipe.data.is_own else np.ones(num_classes)
     proxy = proxy_of(recipe, counts)
-    return ({} if proxy is None else {"proxy": proxy}) | {"all classes": refit}
+    return ({} if proxy is None else {"proxy": proxy}) | {ALL_CLASSES: refit}
 
 
 def proxy_of(recipe: Recipe, counts: np.ndarray) -> Recipe | None:

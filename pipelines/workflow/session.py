@@ -20,7 +20,6 @@ from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
 from pipelines.progress import stage_bar
 from pipelines.recipes.schedules import precision_name
-from pipelines.storage.mirror import Mirror
 from pipelines.storage.opening import open_storage
 from pipelines.storage.storage import Storage
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
@@ -90,9 +89,8 @@ def open_session(
         )
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
         grows_to = largest_cluster(cluster_file) if cluster.address else []
-        mirror = store if isinstance(store, Mirror) else None
         store.progress = partial(stage_bar, console)
-        cluster_here = Cluster(cluster, store.root, stops_trials, compares_times, grows_to, mirror)
+        cluster_here = Cluster(cluster, store, stops_trials, compares_times, grows_to)
         yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
 
 

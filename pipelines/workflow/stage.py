@@ -41,7 +41,7 @@ STAGES = {
     "figures_page": "pipelines.reproduction.paper_figures.page",
 }
 """Folders of a storage, and the module whose code stands in the keys of their artefacts."""
-SURROUNDINGS = ("store", "session", "max_seconds", "data_dir", "folder")
+SURROUNDINGS = ("session", "max_seconds", "data_dir")
 """Arguments that decide nothing: where a stage works, and how long it may take; what it leaves out then is not
 complete."""
 

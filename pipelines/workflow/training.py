@@ -1,6 +1,6 @@
 """What a training DAG starts from, as values, and the fine-tunes of a recipe."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class TrainingInputs:
     finetunes: list[FinetuneConfig]
     spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
     """The points of each search space, which are among `finetunes`."""
-    space_infos: dict[str, SpaceInfo] = field(default_factory=dict)
+    space_infos: dict[str, SpaceInfo] = field(init=False)
     """What the module of each search space says of it."""
     stoppable: list[FinetuneConfig] = field(default_factory=list)
     """Points that may be stopped early."""
@@ -39,6 +39,9 @@ class TrainingInputs:
     """A user's own closed-set checkpoint."""
     proxy: Proxy | None = None
     """What chose the fine-tune of a run that knows every class."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "space_infos", {name: space_info(name) for name in self.spaces})
 
     @classmethod
     def of(
@@ -54,14 +57,8 @@ class TrainingInputs:
             data_inputs=[prepare_inputs(recipe, data_dir) for recipe in recipes],
             bf16=resolve_precision(recipes[0]),
             finetunes=finetunes,
-            space_infos=infos_of(more.get("spaces", ())),
             **more,
         )
-
-
-def infos_of(spaces: Iterable[str]) -> dict[str, SpaceInfo]:
-    """What each search space says of itself."""
-    return {name: space_info(name) for name in spaces}
 
 
 def stoppable_points(
@@ -87,6 +84,11 @@ def points_of(recipe: Recipe, space: str, num_samples: int = 0) -> list[Finetune
     seed; none for an empty name. Raises ConfigError for an unknown one."""
     points = sample(space, num_samples, recipe.seed) if num_samples else expand(space) if space else []
     return [apply_point(recipe, point, space) for point in points]
+
+
+def spaces_of(recipe: Recipe) -> dict[str, list[FinetuneConfig]]:
+    """The points of the recipe's own search space by its name; empty where it has none."""
+    return {recipe.space: points_of(recipe, recipe.space)} if recipe.space else {}
 
 
 def finetunes_of(recipe: Recipe, points: Sequence[FinetuneConfig]) -> list[FinetuneConfig]:

@@ -31,7 +31,8 @@ def _train(plans: Sequence[OwnPlan], session: TrainingSession) -> None:
         for number, wave in enumerate(waves(plans)):
             able = [plan for plan in wave if not plan.failure_of_part()]
             if able:
-                session.cluster.run_jobs([plan.job() for plan in able], 1, f"{METHODS_FOLDER}-{number}")
+                titles = {plan.folder.name: title(plan) for plan in able}
+                session.cluster.run_jobs([plan.job() for plan in able], 1, f"{METHODS_FOLDER}-{number}", titles=titles)
 
 
 def title(plan: OwnPlan) -> str:

@@ -61,7 +61,8 @@ def _train(plans: Sequence[Pretraining], curves: Mapping[Path, str], session: Tr
             # by all class splits, found ones too: so the same command has as many threads when it goes on
             cluster = cluster.with_idle_cores(len(curves), workers)
         ready = [replace(plan, recipe=replace(plan.recipe, cluster=cluster.config)) for plan in plans]
-        cluster.run_jobs([plan.job() for plan in ready], workers, spec.PRETRAIN)
+        titles = {plan.folder.name: f"the pretraining of class split {plan.recipe.data.split_index}" for plan in plans}
+        cluster.run_jobs([plan.job() for plan in ready], workers, spec.PRETRAIN, titles=titles)
     for plan in plans:
         _say_accuracy(session, plan, _split(plan, curves))
 

@@ -16,11 +16,12 @@ JOIN = """
 import sys
 from pathlib import Path
 from pipelines.cluster.cluster import Cluster
+from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig
 from proser_core.exit_codes import exit_code_of
 
 def join():
-    resources = Cluster(ClusterConfig(address=sys.argv[1]), Path(sys.argv[2])).connect()
+    resources = Cluster(ClusterConfig(address=sys.argv[1]), Storage(Path(sys.argv[2]))).connect()
     print("CPUs:", resources["CPU"])
     return 0
 

@@ -10,6 +10,7 @@ import ray
 from pipelines.cluster import cluster
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import join
+from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig
 
 
@@ -23,7 +24,7 @@ def test_what_a_worker_waits_for_is_said_while_others_hold_the_cluster(
 
     join("")
     address, cpus = ray.get_runtime_context().gcs_address, ray.cluster_resources()["CPU"]
-    joined = Cluster(ClusterConfig(address=address), tmp_path)
+    joined = Cluster(ClusterConfig(address=address), Storage(tmp_path))
     said, is_said = list[str](), threading.Event()
 
     def warn(text: str) -> None:

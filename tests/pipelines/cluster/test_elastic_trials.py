@@ -22,11 +22,12 @@ TRAIN = """
 import json, sys, threading, time
 from pathlib import Path
 from pipelines.cluster.cluster import Cluster
+from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig
 from proser_core.jobs.spec import Job
 
 job, config = Job(**json.loads(sys.argv[1])), ClusterConfig(**json.loads(sys.argv[2]))
-cluster = Cluster(config, Path(sys.argv[3]))
+cluster = Cluster(config, Storage(Path(sys.argv[3])))
 
 def watch():  # as the watch of a sweep
     while True:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pipelines.cluster.cluster import Cluster
+from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig
 
 
@@ -24,7 +25,7 @@ def cores(cluster: Cluster, trainings: int, workers: int = 1) -> int:
 
 
 def of_cores(number: int, folder: Path, config: ClusterConfig | None = None) -> Cluster:
-    return Cluster(config or ClusterConfig(), folder, _nodes=[{"CPU": float(number)}])
+    return Cluster(config or ClusterConfig(), Storage(folder), _nodes=[{"CPU": float(number)}])
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pipelines.cluster import cluster, tune_jobs
 from pipelines.cluster.attempts import RETRIES, failure_reason
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import CROWDED
+from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig, to_json
 from proser_core.errors import ClusterError
 from proser_core.jobs.spec import (
@@ -91,7 +92,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
     jobs = [training_job(task, tmp_path / name, tiny_recipe(), weights=closed_set_weights) for name in ("one", "two")]
     for job in jobs:
         Path(job.folder).mkdir()
-    Cluster(ClusterConfig(), tmp_path / "storage").run_jobs(jobs, workers, "crowded")
+    Cluster(ClusterConfig(), Storage(tmp_path / "storage")).run_jobs(jobs, workers, "crowded")
     assert met.exists(), "they never ran side by side"
     assert [sorted(path.name for path in Path(job.folder).iterdir()) for job in jobs] == [["manifest.json"]] * 2
     assert "Last result" not in capfd.readouterr().out  # of Tune, which has no epoch to print
@@ -118,7 +119,7 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
     monkeypatch.setattr(tune.Tuner, "fit", given_up)
     for job in jobs[1:]:
         Path(job.folder).mkdir()
-    Cluster(ClusterConfig(), tmp_path / "storage", _nodes=[{"CPU": 4.0}]).run_jobs(jobs, 1, "given-up")
+    Cluster(ClusterConfig(), Storage(tmp_path / "storage"), _nodes=[{"CPU": 4.0}]).run_jobs(jobs, 1, "given-up")
     assert side_by_side == [4, 2, *[1] * (RETRIES + 1)]
     assert not any((tmp_path / name / FAILURE).exists() for name in ("done", "paused"))
     assert all("low on memory" in (tmp_path / name / FAILURE).read_text() for name in ("one", "two"))
@@ -141,7 +142,7 @@ def test_a_training_that_ends_without_an_outcome_has_failed_unless_its_time_is_u
         return []
 
     monkeypatch.setattr(tune.Tuner, "fit", end)
-    cluster = Cluster(ClusterConfig(), tmp_path / "storage", _nodes=[{"CPU": 4.0}])
+    cluster = Cluster(ClusterConfig(), Storage(tmp_path / "storage"), _nodes=[{"CPU": 4.0}])
     cluster.run_jobs(jobs, 1, "silent", max_seconds=limit)
     reasons = [read_failure(Path(job.folder)) for job in jobs]
     assert reasons[:2] == ["", "it diverged"]
@@ -167,4 +168,4 @@ def test_a_plan_that_a_machine_without_memory_cannot_measure_is_refused(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(cluster, "MEMORY_PAUSE_S", 0.0)
     with pytest.raises(ClusterError, match=rf"not be measured: Ray ended .* {RETRIES + 1} times; free some memory"):
-        Cluster(ClusterConfig(), tmp_path).call_on_workers(lambda: time.sleep(60), (), 2)
+        Cluster(ClusterConfig(), Storage(tmp_path)).call_on_workers(lambda: time.sleep(60), (), 2)

@@ -12,6 +12,7 @@ from tracking_servers import mlflow_server
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.node_metrics import node_metrics
+from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig
 
 WATCH = """
@@ -19,11 +20,12 @@ import sys, time
 from pathlib import Path
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.node_metrics import node_metrics
+from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import ParentRun
 from proser_core.config import ClusterConfig
 
 run = ParentRun.open("watched", "key", {})
-cluster = Cluster(ClusterConfig(address=sys.argv[1]), Path(sys.argv[2]))
+cluster = Cluster(ClusterConfig(address=sys.argv[1]), Storage(Path(sys.argv[2])))
 with node_metrics(run, cluster):
     cluster.connect()
     end = time.monotonic() + 120
@@ -58,6 +60,6 @@ def test_no_machine_of_a_cluster_that_grows_is_kept_from_its_end(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "true")
     monkeypatch.setattr("pipelines.cluster.node_metrics.poll_in_background", lambda *_: pytest.fail("it is watched"))
-    growing = Cluster(ClusterConfig(address="auto"), tmp_path, grows_to=[{"CPU": 4.0}])
+    growing = Cluster(ClusterConfig(address="auto"), Storage(tmp_path), grows_to=[{"CPU": 4.0}])
     with node_metrics(SimpleNamespace(status="RUNNING"), growing):
         pass

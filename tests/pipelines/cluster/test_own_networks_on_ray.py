@@ -26,7 +26,7 @@ def test_a_network_that_was_stopped_goes_on_in_a_worker_of_ray_and_ends_the_same
     with suppress(StoppedError):
         run_any(there.job(), stop_after(2))
     assert (there.folder / STATE).is_file()
-    Cluster(recipe.cluster, stores[1].root).run_jobs([there.job()], 1, "methods-0")
+    Cluster(recipe.cluster, stores[1]).run_jobs([there.job()], 1, "methods-0")
     assert there.failure() == ""
     assert len(read_epochs(there.folder)) == there.epochs
     for name in (WEIGHTS, LOGITS):

@@ -11,6 +11,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.scaling import MOST_REPLICAS, largest_cluster
 from pipelines.console import console
 from pipelines.recipes import cifar100
+from pipelines.storage.storage import Storage
 from pipelines.workflow.session import open_session
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ConfigError
@@ -48,20 +49,20 @@ def test_no_more_workers_than_the_whole_cluster_may_have(tmp_path: Path) -> None
 )
 def test_a_worker_never_spans_two_machines(share: dict[str, float], workers: int, fits: int, tmp_path: Path) -> None:
     config = ClusterConfig(cpus_per_worker=int(share["CPU"]), gpus_per_worker=share.get("GPU", 0.0))
-    cluster = Cluster(config, tmp_path, _nodes=[{"CPU": 3.0, "GPU": 1.0}] * 2)
+    cluster = Cluster(config, Storage(tmp_path), _nodes=[{"CPU": 3.0, "GPU": 1.0}] * 2)
     assert cluster.concurrent_jobs(workers) == fits
 
 
 @pytest.mark.parametrize(("share", "fits"), [(0.6, 2), (0.4, 4), (0.1, 20), (1.0, 2)])
 def test_a_share_of_a_gpu_never_spans_two(share: float, fits: int, tmp_path: Path) -> None:
-    cluster = Cluster(ClusterConfig(gpus_per_worker=share), tmp_path, _nodes=[{"CPU": 40.0, "GPU": 2.0}])
+    cluster = Cluster(ClusterConfig(gpus_per_worker=share), Storage(tmp_path), _nodes=[{"CPU": 40.0, "GPU": 2.0}])
     assert cluster.concurrent_jobs(1) == fits
 
 
 def test_a_plan_is_compared_with_the_full_size(tmp_path: Path) -> None:
     """`connect` asks Ray; here its comparison alone, at both sizes."""
     config = replace(cifar100().cluster, num_workers=4)
-    cluster = Cluster(config, tmp_path, grows_to=largest_cluster(ROOT / "ray_cluster.yaml"))
+    cluster = Cluster(config, Storage(tmp_path), grows_to=largest_cluster(ROOT / "ray_cluster.yaml"))
     cluster._compare(cluster.grows_to, "the cluster")
     with pytest.raises(ClusterError, match="needs 4 GPU in all; the cluster has 1 on 2"):
         cluster._compare(cluster.grows_to[:2], "the cluster")

@@ -111,7 +111,7 @@ def test_a_streamed_training_equals_one_in_memory(tasks: dict, name: str, kind: 
 
 
 def run_trials(jobs: list[spec.Job], workers: int, storage: Path) -> None:
-    Cluster(recipe_of("folder", True, workers).cluster, storage).run_jobs(jobs, workers, storage.name)
+    Cluster(recipe_of("folder", True, workers).cluster, Storage(storage)).run_jobs(jobs, workers, storage.name)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from training_jobs import ignore, tiny_recipe, training_job
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE
+from pipelines.storage.storage import Storage
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import ClusterError
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("last_of_ray")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     recipe = tiny_recipe()
-    return Cluster(replace(recipe.cluster, num_workers=2), tmp_path_factory.mktemp("storage"))
+    return Cluster(replace(recipe.cluster, num_workers=2), Storage(tmp_path_factory.mktemp("storage")))
 
 
 def run_rank(rank: int, job: spec.Job, store: str) -> None:

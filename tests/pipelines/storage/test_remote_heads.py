@@ -19,7 +19,7 @@ def test_what_the_driver_trains_is_found_on_another_machine(machines: Machines, 
     embeddings = embed_task(recipe, task, driver, lambda done, total: None)
     job = job_of(recipe, "pretrain", task, driver)
     folder = Path(job.folder)
-    Cluster(ClusterConfig(), driver.root, mirror=driver).run_jobs([job], 1, "heads")
+    Cluster(ClusterConfig(), driver).run_jobs([job], 1, "heads")
     driver.poll([folder])
     assert load_if_complete(folder) is not None, "a poll leaves what was trained here"
     other = machines.mirror("other")

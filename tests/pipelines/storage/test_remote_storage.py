@@ -61,7 +61,7 @@ def test_trials_of_two_workers_leave_their_outcome_on_the_storage(
         training_job(there, trials / name, replace(recipe, finetune=finetune), weights=closed_set_weights)
         for name, finetune in tuned.items()
     ]
-    Cluster(recipe.cluster, mirror.root, mirror=mirror).run_jobs(jobs, 2, "two-workers")
+    Cluster(recipe.cluster, mirror).run_jobs(jobs, 2, "two-workers")
     good, bad = mirror.root / "trials/good", mirror.root / "trials/bad"
     assert load_if_complete(good) is not None
     assert [row["epoch"] for row in spec.read_epochs(good)] == [0, 1]

@@ -133,7 +133,7 @@ class TestATraining:
             content[len(content) // 2] ^= changed
             machines.objects.write(state, bytes(content))
             machines.on(f"of another rank, {changed}")
-            with training_folder(config).localised_job() as job:
+            with training_folder(spec.Job(**config["job"]), config["storage"]).localised_job() as job:
                 assert (Path(job.folder) / spec.STATE).is_file() == (not changed)
 
     @ON_FILE

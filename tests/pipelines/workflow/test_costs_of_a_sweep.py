@@ -135,7 +135,7 @@ def test_tune_is_given_jobs_that_it_copies_as_one_value_each(tmp_path: Path, mon
             return []
 
     monkeypatch.setattr(tune, "Tuner", Tuner)
-    cluster = Cluster(tiny_recipe().cluster, tmp_path, _nodes=[{"CPU": 2.0}])
+    cluster = Cluster(tiny_recipe().cluster, Storage(tmp_path), _nodes=[{"CPU": 2.0}])
     jobs = [spec.Job("finetune", {"seed": seed}, "task", str(tmp_path / str(seed))) for seed in range(3)]
     cluster.run_jobs(jobs, 1, "sweep")
     ((_, space),) = given

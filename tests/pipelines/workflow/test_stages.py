@@ -19,7 +19,7 @@ from pipelines.workflow.stages.pretrain import is_near_chance
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.trained_split import TrainedSplit
-from pipelines.workflow.training import finetunes_of, infos_of
+from pipelines.workflow.training import finetunes_of
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.config.calibration import NetworkName
 from proser_core.data.tasks import OpenSetTask, TaskSummary
@@ -34,6 +34,7 @@ from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.code_version import imported_modules, source_digests
 from proser_core.store.store import Artefact, Progress
+from tune_spaces import space_info
 
 RATE = 0.8
 
@@ -133,7 +134,14 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     for each in (evaluated, folder):
         each.mkdir()
     evaluate_run(networks_of(split, trained.folders), split.pretrained, trained.rows, None, evaluated)
-    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), trained.folders, folder)
+    report(
+        split,
+        trained.rows,
+        Artefact(evaluated, ""),
+        {split.recipe.space: space_info(split.recipe.space)},
+        trained.folders,
+        folder,
+    )
     names = {path.name for path in (folder / "tables").iterdir()}
     assert {"evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
@@ -189,7 +197,14 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
 
     evaluate_run(*given)
     assert sorted((store.root / TABLES).glob("*")) == computed
-    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), trained.folders, folder)
+    report(
+        split,
+        trained.rows,
+        Artefact(evaluated, ""),
+        {split.recipe.space: space_info(split.recipe.space)},
+        trained.folders,
+        folder,
+    )
     page = (folder / "tables" / SCORES_PAGE).read_text()
     assert page.count("(chosen)") == 3
     assert "development, noise" in page
@@ -226,7 +241,14 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     val = OpenSetTask.load(split.task.path).val
     scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
     np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
-    report(split, trained.rows, Artefact(evaluated, ""), infos_of([split.recipe.space]), trained.folders, folder)
+    report(
+        split,
+        trained.rows,
+        Artefact(evaluated, ""),
+        {split.recipe.space: space_info(split.recipe.space)},
+        trained.folders,
+        folder,
+    )
     assert f"Network of the model: {found['network']}" in (folder / "results.md").read_text()
     for name in ("scores", "macro_f1_over_known_rate", "known_rate", "confusion"):
         assert f"<title>{wanted}: " in (folder / "figures" / f"{name}.svg").read_text()

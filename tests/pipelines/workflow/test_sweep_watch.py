@@ -24,7 +24,7 @@ from proser_core.jobs.worker import run_job
 @pytest.fixture
 def session(tmp_path: Path, parent: ParentRun) -> TrainingSession:
     store = Storage(tmp_path / "storage")
-    cluster = Cluster(tiny_recipe().cluster, store.root)
+    cluster = Cluster(tiny_recipe().cluster, store)
     return TrainingSession(store, cluster, DeferredTracking(print), Console(file=io.StringIO()), parent)
 
 
