@@ -30,16 +30,16 @@ def compare(
     splits: Sequence[TrainedSplit],
     methods: Sequence[str],
     own_networks: ScheduleName,
-    furthers: Sequence[Artefact | None],
+    further_unknowns: Sequence[Artefact | None],
     store: Store,
     folder: Path,
 ) -> BuildResult:
     """Write a row per method and class split: its metrics, and how long and on what its trainings ran. There is none
     where its fine-tune failed. Where its own network was not trained or its logits cannot be calibrated, the comparison
     is incomplete as well: the next run tries again. Where the recipe asks for a score, the scores of each network but
-    those of methods' own follow; `furthers` are the further development unknowns of each split."""
+    those of methods' own follow; `further_unknowns` are the further development unknowns of each split."""
     rows, failures = list[Row](), list[str]()
-    for split, further in zip(splits, furthers, strict=True):
+    for split, further in zip(splits, further_unknowns, strict=True):
         task = OpenSetTask.load(split.task.path)
         logits_of = functools.cache(TrainedNetwork.logits)  # several methods score one network
         tables_of = functools.cache(lambda network, split=split, further=further: network.tables(split, store, further))

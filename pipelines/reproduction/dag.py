@@ -52,12 +52,12 @@ def compared(
     own_networks: ScheduleName,
     swept: Artefact,
     owned: list[Artefact | None],
-    furthers: list[Artefact | None],
+    further_unknowns: list[Artefact | None],
     store: Storage,
     folder: Path,
 ) -> BuildResult:
     """Every method on every class split, calibrated and evaluated alike."""
-    return compare(splits, methods, own_networks, furthers, store, folder)
+    return compare(splits, methods, own_networks, further_unknowns, store, folder)
 
 
 def methods_registered(

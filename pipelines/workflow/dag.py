@@ -103,7 +103,7 @@ def trials(swept: Artefact, session: TrainingSession) -> list[dict[str, Any]]:
     return rows
 
 
-def furthers(splits: list[TrainedSplit], data_dir: DataRoot, store: Storage) -> list[Artefact | None]:
+def further_unknowns(splits: list[TrainedSplit], data_dir: DataRoot, store: Storage) -> list[Artefact | None]:
     """Of each class split, the further development unknowns that a score is chosen by; None without any."""
     return [further_images(split.recipe, split.task, data_dir, store) for split in splits]
 
@@ -113,12 +113,12 @@ def evaluated(
     splits: list[TrainedSplit],
     trials: list[dict[str, Any]],
     proxy: Proxy | None,
-    furthers: list[Artefact | None],
+    further_unknowns: list[Artefact | None],
     store: Storage,
     folder: Path,
 ) -> None:
     """The selected trial as a classifier, next to its baselines."""
-    (split,), (further,) = splits, furthers
+    (split,), (further,) = splits, further_unknowns
     networks = Networks(split.recipe, split.task, store.root / TRIALS, store, further)
     evaluate_run(networks, split.pretrained, trials, proxy, folder)
 
