@@ -30,7 +30,7 @@ GROUPS = {
     "Train": {
         "run": Command("run", "RECIPE", "train on images, and register a calibrated classifier"),
         "sweep": Command("sweep", "RECIPE SPACE ...", "train every point of search spaces on class splits"),
-        "reproduce": Command("reproduce", "NAME ...", "measure the paper's tables beside published numbers"),
+        "reproduce": Command("reproduce", "NAME ...", "measure the paper's tables, next to published numbers"),
     },
     "Use a model": {
         "predict": Command("predict", "MODEL PATH ...", "name the class of each image, or call it unknown"),

@@ -197,7 +197,7 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: DataRoot, se
     point, model = evaluation["point"], evaluation["selected"]
     is_control = evaluation["method"] != PROSER
     calibration = with_chosen(recipe.calibration, evaluation["score"]["name"], is_control)
-    name = f"{model['name']}, beside {point['name']}" if is_control else point["name"]
+    name = f"{model['name']}, in place of {point['name']}" if is_control else point["name"]
     return _Chosen(proxy, finetune_of(point), calibration, name, bool(failures))
 
 

@@ -28,15 +28,15 @@ class CalibrationConfig(Block):
     control the one with the best macro-F1 on development data. Empty is PROSER's own (`dummy_weight`), which always
     selects the point. See docs/method-notes.md."""
     development: tuple[str, ...] = ()
-    """Further development unknowns that auto chooses by, beside data.development: data sets or outlier sets that are
+    """Further development unknowns that auto chooses by, besides data.development: data sets or outlier sets that are
     not tested on, such as noise. The mean over all of them counts, and the best score of each is reported."""
     mirror: bool = False
     """Average logits and embeddings with those of the mirrored image, for all methods alike. Every prediction then
     takes twice as long. See docs/method-notes.md."""
 
     network: NetworkName = "proser"
-    """Network that becomes the model: proser, the control beside it, trained by cross-entropy, or auto for the one with
-    the better macro-F1 on development data, each by its own score. See docs/method-notes.md."""
+    """Network that becomes the model: proser; control, trained by cross-entropy; or auto, the one with the
+    better macro-F1 on development data, each by its own score. See docs/method-notes.md."""
 
     @property
     def reads_embeddings(self) -> bool:
