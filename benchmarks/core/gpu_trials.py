@@ -123,7 +123,7 @@ def _jobs(job: JobFile, points: Sequence[FinetuneConfig], outcome: runner.Outcom
     pretrained = load_if_complete(store.root / results["trainings"][PRETRAINED]["folder"])
     assert task is not None
     assert pretrained is not None
-    trials = plan_trials(job.recipe, points, task, pretrained, store, bf16=results["bf16"], code=job.code.train)
+    trials = plan_trials(job.recipe, points, task, pretrained, store, job.code.train)
     return [trial.job(task, pretrained) for trial in trials]
 
 

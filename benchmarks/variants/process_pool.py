@@ -12,7 +12,6 @@ from proser_core.config import Recipe, to_json
 from proser_core.jobs.probe import StepCost, measure_step
 from proser_core.jobs.spec import Job
 from proser_core.jobs.worker import run_job
-from proser_core.processor import resolve_precision
 
 
 def pool_seconds(jobs: Sequence[Job], place: Path, workers: int, niceness: int = 0) -> float:
@@ -27,9 +26,7 @@ def pool_seconds(jobs: Sequence[Job], place: Path, workers: int, niceness: int =
 def cost_in_pool(recipe: Recipe, workers: int, niceness: int = 0) -> StepCost:
     """A fine-tune's slowest step in a pool that is that busy, by the probe that `proser sweep` plans with."""
     with _pool(workers, niceness) as pool:
-        costs = [
-            pool.submit(measure_step, "finetune", to_json(recipe), resolve_precision(recipe)) for _ in range(workers)
-        ]
+        costs = [pool.submit(measure_step, "finetune", to_json(recipe)) for _ in range(workers)]
         return max((cost.result() for cost in costs), key=lambda cost: cost.step_seconds)
 
 

@@ -94,9 +94,9 @@ def _alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def measure_training_step(kind: Literal["pretrain", "finetune"], recipe: dict[str, Any], bf16: bool) -> StepCost:
+def measure_training_step(kind: Literal["pretrain", "finetune"], recipe: dict[str, Any]) -> StepCost:
     """Call `measure_step` in a process that has loaded all that a worker loads, which is much of its memory."""
-    return measure_step(kind, recipe, bf16)
+    return measure_step(kind, recipe)
 
 
 def check_disk_space(job: Job) -> None:

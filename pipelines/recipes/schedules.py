@@ -70,11 +70,6 @@ def schedule_note(pretrain: PretrainConfig, data_set: str) -> str:
     )
 
 
-def precision_name(bf16: bool) -> str:
-    """The precision as `--precision` takes it."""
-    return "bf16" if bf16 else "fp32"
-
-
 def schedule_in_words(pretrain: PretrainConfig) -> str:
     """A schedule as text for reports; schedules of the same length read differently."""
     how = f"{pretrain.optimizer}, {pretrain.schedule} at {pretrain.lr:g}, batches of {pretrain.batch_size}"

@@ -32,12 +32,11 @@ def owned(
     prepared: list[Artefact],
     networks: list[str],
     own_networks: ScheduleName,
-    bf16: bool,
     session: TrainingSession,
 ) -> list[Artefact | None]:
     """The networks of methods' own on every class split, trained with what they need; None for one that failed."""
     plans = [
-        plan_network(OWN_NETWORKS[name], own_networks, recipe, task, session.store, bf16)
+        plan_network(OWN_NETWORKS[name], own_networks, recipe, task, session.store)
         for recipe, task in zip(recipes, prepared, strict=True)
         for name in networks
     ]

@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.recipes.schedules import precision_name
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.workflow.offline_jobs import (
@@ -86,14 +85,15 @@ def take_outcomes(
 ) -> None:
     """Copy what runners finished of these studies into the storage. Raises CheckpointError for a file that is missing
     or was changed, ConfigError for other code, another precision, or a training that neither finished nor failed."""
-    bf16 = studies[0].bf16
+    precision = studies[0].recipes[0].precision
     for out in outs:
         read_job(out)
-        trained_in = read_results(out).bf16 if (out / RESULTS).is_file() else bf16  # none where the pretraining failed
-        if trained_in != bf16:
+        # there are none where the pretraining failed
+        trained_in = read_results(out).precision if (out / RESULTS).is_file() else precision
+        if trained_in != precision:
             raise ConfigError(
-                f"{out} was trained in {precision_name(trained_in)}, and this command trains in "
-                f"{precision_name(bf16)}; give --precision {precision_name(trained_in)}"
+                f"{out} was trained in {trained_in}, and this command trains in {precision}; give --precision "
+                f"{trained_in}"
             )
     finished = {out: check_finished(out) for out in outs}
     for out, folders in finished.items():
@@ -103,7 +103,7 @@ def take_outcomes(
         for study in studies
         for recipe, inputs in zip(study.recipes, study.data_inputs, strict=True)
         for name in unfinished_trainings(
-            recipe, prepare_task(recipe, inputs, study.data_dir, store), study.finetunes, outs, store, bf16, own_methods
+            recipe, prepare_task(recipe, inputs, study.data_dir, store), study.finetunes, outs, store, own_methods
         )
     ]
     if missing:

@@ -26,12 +26,13 @@ from pipelines.reproduction.studies import (
     network_names,
     own_methods,
     prepare_study,
+    resolve,
     skipped_studies,
 )
 from pipelines.tracking.runs import ParentRun, slug
 from pipelines.tracking.server import check_tracking, shown_uri
 from pipelines.workflow import dag as workflow_dag
-from pipelines.workflow.checks import for_workers
+from pipelines.workflow.checks import decide_precision, for_workers
 from pipelines.workflow.offline_jobs import one_process
 from pipelines.workflow.plan.disk import check_disk, disk_needed
 from pipelines.workflow.plan.evaluation import seconds_of_passes
@@ -59,16 +60,18 @@ def reproduce(request: ReproduceRequest, console: Console) -> int:
     """Print the plan, train what is missing, and write the report, or job files with `jobs`; the exit code as of a run,
     1 where a study fails. Raises ProserError before any work for whatever can be refused."""
     started = time.monotonic()
-    request = replace(request, recipe=for_workers(request.recipe))
+    recipe = for_workers(request.recipe)  # job files are for the hardware of another machine
+    request = replace(request, recipe=recipe if request.jobs is not None else decide_precision(recipe))
     check_options(request)
     if request.jobs is not None or request.import_from:
         request = replace(request, recipe=one_process(request.recipe, console))
     check_reproducible(request)
     say(console, f"{', '.join(request.names)}: storage {request.storage}, tracking {shown_uri()}")
-    skipped = skipped_studies(request)
+    resolved = [resolve(request, name) for name in request.studies]
+    skipped = skipped_studies(request, resolved)
     for name, reason in skipped.items():
         say(console, f"{name}: not measured: {reason}")
-    studies = [prepare_study(request, name, console) for name in request.studies if name not in skipped]
+    studies = [prepare_study(request, each, console) for each in resolved if each.name not in skipped]
     if request.jobs is not None:
         storage = Path(request.storage) if request.with_task else None
         trainings = [study.inputs for study in studies]
@@ -134,9 +137,9 @@ def _print_plan(
     session: Session,
 ) -> int:
     """Measure and print what a study costs; the bytes that it needs."""
-    bf16, data = study.inputs.bf16, study.recipes[0].data
-    costs = measure(plans, session.cluster, bf16)
-    networks_plan = measure_networks(missing, request.schedule, study.recipes[0], bf16, session.cluster)
+    data = study.recipes[0].data
+    costs = measure(plans, session.cluster)
+    networks_plan = measure_networks(missing, request.schedule, study.recipes[0], session.cluster)
     first = {
         "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
         "methods": "; ".join(method_names(request)),
@@ -187,8 +190,7 @@ def _report(
     results = [result for study in studies for result in study.results]
     families = {name: request.family_of(STUDIES[name]) for name in request.studies}
     prepared = [study.prepared for study in studies]
-    bf16 = prepared[0].inputs.bf16
-    made = Made(request.command, facts(request, prepared, results, skipped, failed, bf16))
+    made = Made(request.command, facts(request, prepared, results, skipped, failed))
     recipes = {study.name: [to_json(recipe) for recipe in study.recipes] for study in prepared}
     inputs = {
         "names": request.names,

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from pipelines.console import say
-from pipelines.recipes.schedules import precision_name, schedule_in_words, schedule_note
+from pipelines.recipes.schedules import schedule_in_words, schedule_note
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import OWN_SCHEDULE, SplitResult
@@ -117,10 +117,9 @@ def resolve(request: ReproduceRequest, name: str) -> ResolvedStudy:
     return ResolvedStudy(name, recipes, left_out, notes)
 
 
-def prepare_study(request: ReproduceRequest, name: str, console: Console) -> PreparedStudy:
+def prepare_study(request: ReproduceRequest, resolved: ResolvedStudy, console: Console) -> PreparedStudy:
     """A study whose images are there. Raises ProserError where they are not, or a method does not suit the network."""
-    resolved = resolve(request, name)
-    first = resolved.recipes[0]
+    name, first = resolved.name, resolved.recipes[0]
     check_recipe(first)
     for network in own_methods(request).networks:
         check_servable(network, first)
@@ -142,9 +141,9 @@ def prepare_study(request: ReproduceRequest, name: str, console: Console) -> Pre
         raise type(error)(f"{name}: {error}") from error
 
 
-def skipped_studies(request: ReproduceRequest) -> dict[str, str]:
+def skipped_studies(request: ReproduceRequest, studies: Sequence[ResolvedStudy]) -> dict[str, str]:
     """Studies, with why, whose images are missing and that no protocol needs, since each has another column."""
-    reasons = {name: missing_images(resolve(request, name).recipes[0], request.data_dir) for name in request.studies}
+    reasons = {each.name: missing_images(each.recipes[0], request.data_dir) for each in studies}
     absent = {name: reason for name, reason in reasons.items() if reason}
     read_by = [PROTOCOLS[name].studies for name in request.names]
     needed = {study for studies in read_by if set(studies) <= absent.keys() for study in studies}
@@ -176,14 +175,13 @@ def facts(
     results: Sequence[SplitResult],
     skipped: Iterable[str],
     failed: Mapping[str, Exception],
-    bf16: bool,
 ) -> dict[str, str]:
     """What the numbers belong to, and what was not measured; nothing of it changes where all is found finished."""
     recipe = request.recipe
     schedule = f"{schedule_in_words(recipe.pretrain)}, {recipe.finetune.epochs} of fine-tuning"
     sizes = " and ".join(sorted({str(each.data.image_size) for study in resolved for each in study.recipes}))
     found = {
-        "schedule": f"{schedule}, {_network(recipe.network)}, images of {sizes} pixels, {precision_name(bf16)}",
+        "schedule": f"{schedule}, {_network(recipe.network)}, images of {sizes} pixels, {recipe.precision}",
         "class splits": ", ".join(map(str, sorted({result.split_index for result in results}))),
         "seed": "; ".join([str(recipe.seed), *filter(None, map(_seeds, resolved))]),
         "trained on": "; ".join(sorted({place for result in results for place in result.trained_on})),

@@ -40,7 +40,7 @@ def network_of(method: Method, split: TrainedSplit, own_networks: ScheduleName, 
     """What a method scores. None where its fine-tune failed, which the rows of the sweep say. Raises TrainingError
     where a network of its own was not trained."""
     if method.network:
-        plan = plan_network(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store, split.bf16)
+        plan = plan_network(OWN_NETWORKS[method.network], own_networks, split.recipe, split.task, store)
         if plan.outcome() is None:
             raise TrainingError(plan.failure() or "its network was not trained")
         return TrainedNetwork(plan.folder, tuple(each.folder for each in plan.with_parts))

@@ -256,8 +256,8 @@ def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Stor
     inputs = read_json(trial.path / MANIFEST)["inputs"]
     if inputs["weights"]:
         return _input_of(trial, "weights", spec.PRETRAIN, store)
-    storage, bf16, code = trial.path.parents[1], inputs["bf16"], inputs["code"]
-    return find_artefact(store, plan_pretraining(recipe, task, storage, bf16=bf16, code=code).folder)
+    plan = plan_pretraining(recipe, task, trial.path.parents[1], code=inputs["code"])
+    return find_artefact(store, plan.folder)
 
 
 def _input_of(trial: Artefact, name: str, stage: str, store: Storage | None) -> Artefact | None:

@@ -16,6 +16,7 @@ from proser_core.jobs.trials import check_recipe
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
 from proser_core.networks.weights import load_weights
+from proser_core.processor import resolve_precision
 
 
 class CheckedRun(NamedTuple):
@@ -83,7 +84,12 @@ def _check_start(recipe: Recipe, pretrained_file: Path) -> None:
 def decided_recipe(recipe: Recipe, data_dir: DataRoot, storage: Path | str) -> Recipe:
     """The recipe as workers take it. Raises as `check_places`, `for_workers` and `decide_features`."""
     check_places(recipe, data_dir, storage)
-    return decide_features(for_workers(recipe), data_dir)
+    return decide_features(decide_precision(for_workers(recipe)), data_dir)
+
+
+def decide_precision(recipe: Recipe) -> Recipe:
+    """The recipe with the precision of its trainings: as it says, or what the hardware here has."""
+    return replace(recipe, precision="bf16" if resolve_precision(recipe) else "fp32")
 
 
 def decide_features(recipe: Recipe, data_dir: DataRoot) -> Recipe:

@@ -63,17 +63,15 @@ def prepared(
 
 
 def pretrained(
-    recipes: list[Recipe], prepared: list[Artefact], bf16: bool, pretrained_file: Path | None, session: TrainingSession
+    recipes: list[Recipe], prepared: list[Artefact], pretrained_file: Path | None, session: TrainingSession
 ) -> list[Artefact]:
     """Closed-set weights, and their logits on every image."""
-    return pretrain(recipes, prepared, bf16, pretrained_file, session)
+    return pretrain(recipes, prepared, pretrained_file, session)
 
 
-def splits(
-    recipes: list[Recipe], prepared: list[Artefact], pretrained: list[Artefact], bf16: bool
-) -> list[TrainedSplit]:
+def splits(recipes: list[Recipe], prepared: list[Artefact], pretrained: list[Artefact]) -> list[TrainedSplit]:
     """What fine-tunes start from."""
-    return [TrainedSplit(*parts, bf16) for parts in zip(recipes, prepared, pretrained, strict=True)]
+    return [TrainedSplit(*parts) for parts in zip(recipes, prepared, pretrained, strict=True)]
 
 
 def planned(splits: list[TrainedSplit], finetunes: list[FinetuneConfig], store: Storage) -> list[str]:

@@ -22,6 +22,7 @@ from pipelines.workflow.stages.pretrain import found_pretraining
 from pipelines.workflow.trained_split import TrainedSplit
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.config.recipe import Precision
 from proser_core.data.data_sets import DataRoot, listed_once, path_of
 from proser_core.errors import CheckpointError, ConfigError, TrainingError
 from proser_core.jobs import spec
@@ -150,7 +151,7 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
         adopted = adopt_finished(out, finished, session.store, console)
         inputs, of_space = _inputs(job, results, out, adopted, session.store)
         listed = [] if of_space else [[to_json(tuned) for tuned in inputs.finetunes]]
-        run = open_run_of(session.store, job.recipe, inputs, listed)
+        run = open_run_of(session.store, inputs.recipes[0], inputs, listed)
         return finish_run(inputs, session.follow(run, trains=False), started)
 
 
@@ -159,7 +160,7 @@ class Results:
     """Contents of results.json: the key of the prepared task, and the precision."""
 
     task: str
-    bf16: bool
+    precision: Precision
 
 
 def check_finished(out: Path) -> list[Path]:
@@ -209,7 +210,7 @@ def read_results(out: Path) -> Results:
     the pretraining failed, after which there is none."""
     try:
         results = read_json(out / RESULTS)
-        return Results(str(results["task"]), bool(results["bf16"]))
+        return Results(str(results["task"]), "bf16" if results["bf16"] else "fp32")
     except (OSError, ValueError, TypeError, KeyError):
         failure = next(out.glob(f"{PRETRAIN}/*/{spec.FAILURE}"), None)
         if failure is not None:
@@ -232,13 +233,13 @@ def _inputs(
         raise ConfigError(f"{out} has no prepared task {results.task}; run `python -m proser_core.job` to its end")
     recorded = read_json(task.path / MANIFEST)["inputs"]
     check_prepared_for(job.recipe, recorded, task.path)
+    recipe = replace(job.recipe, precision=results.precision)
     if recorded.get("code") != job.code.prepare:
         raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
-    missing = list(unfinished_trainings(job.recipe, task, job.finetunes, [out], store, results.bf16))
+    missing = list(unfinished_trainings(recipe, task, job.finetunes, [out], store))
     if missing:
         raise ConfigError(f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")
-    pretraining = plan_pretraining(job.recipe, task, store.root, bf16=results.bf16)
-    split = TrainedSplit(job.recipe, task, found_pretraining(pretraining), results.bf16)
+    split = TrainedSplit(recipe, task, found_pretraining(plan_pretraining(recipe, task, store.root)))
     trials = split.trials(job.finetunes, store)
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):
         raise ConfigError(f"{out} has no finished PROSER fine-tune, and one must be selected; add one to {JOB_FILE}")
@@ -246,10 +247,9 @@ def _inputs(
     of_recipe = finetunes_of(job.recipe, points)
     of_space = {trial.key for trial in split.trials(of_recipe, store)} == {trial.key for trial in trials}
     inputs = TrainingInputs(
-        recipes=[job.recipe],
+        recipes=[recipe],
         data_dir=None,
         data_inputs=[{name: value for name, value in recorded.items() if name != "code"}],
-        bf16=results.bf16,
         finetunes=of_recipe if of_space else list(job.finetunes),
         spaces={job.recipe.space: points} if job.recipe.space else {},
     )
@@ -271,19 +271,18 @@ def unfinished_trainings(
     finetunes: Sequence[FinetuneConfig],
     outs: Sequence[Path],
     store: Store,
-    bf16: bool,
     own_methods: OwnMethods = NO_METHODS,
 ) -> Iterator[str]:
     """Trainings of a class split that are neither finished in the storage nor failed in the runners' OUTs, by name."""
-    folder = plan_pretraining(recipe, task, store.root, bf16=bf16).folder
+    folder = plan_pretraining(recipe, task, store.root).folder
     if not _has_ended(folder, outs):
         yield "the pretraining"
     pretrained = load_if_complete(folder)
     if pretrained is None:  # after a failed one the runner trains nothing else
         return
-    trials = TrainedSplit(recipe, task, pretrained, bf16).trials(finetunes, store)
+    trials = TrainedSplit(recipe, task, pretrained).trials(finetunes, store)
     yield from (trial.name for trial in trials if not _has_ended(trial.folder, outs))
-    for plan in plan_methods(own_methods, recipe, task, store, bf16):
+    for plan in plan_methods(own_methods, recipe, task, store):
         if not _has_ended(plan.folder, outs) and all(load_if_complete(part.folder) for part in plan.parts):
             yield plan.network.name  # without a part that failed it could not be trained
 

@@ -19,7 +19,7 @@ from pipelines.workflow.training import TrainingInputs, finetunes_of, spaces_of
 from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
 from proser_core.config.calibration import AUTO
 from proser_core.data.data_sets import DataRoot, open_data_set
-from proser_core.data.splits.class_split import draw_split
+from proser_core.data.splits.drawing import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.selection import finetune_of

@@ -67,7 +67,7 @@ def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: Ph
     """This plan after the one `before`, and what both cost. Raises ClusterError where the cluster cannot train what is
     missing, ConfigError where the disk cannot hold it."""
     plans = [replace(each, embedded_before=before.embedded) for each in plan_splits(inputs, session.store)]
-    costs = measure(plans, session.cluster, inputs.bf16, before.costs)
+    costs = measure(plans, session.cluster, before.costs)
     disk = before.disk + disk_needed(plans, costs) + photos.disk
     check_disk(disk, session.store)
     spaces = ", ".join(f"{name} ({counted(len(points), 'point')})" for name, points in inputs.spaces.items())

@@ -19,7 +19,6 @@ from pipelines.cluster.node_metrics import node_metrics
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
 from pipelines.progress import stage_bar
-from pipelines.recipes.schedules import precision_name
 from pipelines.storage.opening import open_storage
 from pipelines.storage.storage import Storage
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
@@ -145,13 +144,13 @@ def open_run(
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
     own_points = [points for name, points in inputs.spaces.items() if name.endswith(".py")]
-    work = [store.identity(), recipe.name, sizes, inputs.bf16, *decisive, *own_points]
+    work = [store.identity(), recipe.name, sizes, *decisive, *own_points]
     run_key = digest_of(decisive_fields(recipe), work, code)
     shown = {
         "recipe": recipe.name,
         "split_family": recipe.data.split_family or ("" if recipe.data.outliers else "permuted"),
         "seed": recipe.seed,
-        "precision": precision_name(inputs.bf16),
+        "precision": recipe.precision,
         "backbone": recipe.network.backbone,
         "pretrain_epochs": recipe.pretrain.epochs,
         "finetune_epochs": recipe.finetune.epochs,

@@ -104,7 +104,7 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
 
 def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[SplitPlan], session: Session) -> Table:
     """The plan, once it is known that there is room for it."""
-    costs = measure(plans, session.cluster, inputs.bf16)
+    costs = measure(plans, session.cluster)
     photos = plan_photos([inputs], session.store)
     check_disk(disk_needed(plans, costs) + photos.disk, session.store)
     lines = cost_lines(plans, costs)

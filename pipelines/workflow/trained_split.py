@@ -10,12 +10,11 @@ from proser_core.store.store import Artefact, Store
 
 @dataclass(frozen=True)
 class TrainedSplit:
-    """A class split with its pretrained network, and the precision on this hardware: what fine-tunes start from."""
+    """A class split with its pretrained network: what fine-tunes start from."""
 
     recipe: Recipe
     task: Artefact
     pretrained: Artefact
-    bf16: bool
 
     @property
     def index(self) -> int:
@@ -24,4 +23,4 @@ class TrainedSplit:
 
     def trials(self, finetunes: Sequence[FinetuneConfig], store: Store) -> list[Trial]:
         """The trials of these fine-tunes, equal ones once."""
-        return plan_trials(self.recipe, finetunes, self.task, self.pretrained, store, bf16=self.bf16)
+        return plan_trials(self.recipe, finetunes, self.task, self.pretrained, store)

@@ -11,7 +11,6 @@ from proser_core.data.data_sets import DataRoot
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import prepare_inputs
 from proser_core.jobs.task_checks import check_split
-from proser_core.processor import resolve_precision
 from proser_core.recognition.validation_scores import Proxy
 from tune_spaces import SpaceInfo, expand, sample, space_info
 
@@ -24,8 +23,6 @@ class TrainingInputs:
     data_dir: DataRoot
     data_inputs: list[dict[str, Any]]
     """The fields and files that decide the images of each split."""
-    bf16: bool
-    """The precision on this hardware."""
     finetunes: list[FinetuneConfig]
     spaces: dict[str, list[FinetuneConfig]] = field(default_factory=dict)
     """The points of each search space, which are among `finetunes`."""
@@ -47,7 +44,7 @@ class TrainingInputs:
     def of(
         cls, recipes: list[Recipe], data_dir: DataRoot, finetunes: list[FinetuneConfig], **more: Any
     ) -> "TrainingInputs":
-        """Inputs with the images of each class split and the precision. Raises ProserError for images that cannot be
+        """Inputs with the images of each class split. Raises ProserError for images that cannot be
         used."""
         for recipe in recipes:
             check_split(recipe, data_dir)
@@ -55,7 +52,6 @@ class TrainingInputs:
             recipes=recipes,
             data_dir=data_dir,
             data_inputs=[prepare_inputs(recipe, data_dir) for recipe in recipes],
-            bf16=resolve_precision(recipes[0]),
             finetunes=finetunes,
             **more,
         )

@@ -16,7 +16,8 @@ from proser_core.data.mirroring import Mirroring, judge_mirroring
 from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes, sources_of
 from proser_core.data.readers.layout import Part
 from proser_core.data.repeats import Repeats
-from proser_core.data.splits.class_split import ClassSplit, draw_split
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.data.splits.drawing import draw_split
 from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.data.tasks import Channels, Labelled, OpenSetTask
 from proser_core.errors import ConfigError, DataError

@@ -17,7 +17,7 @@ from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import scoring_device, train_network, training_device
 from proser_core.networks.heads import make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
-from proser_core.processor import keep_freed_memory
+from proser_core.processor import keep_freed_memory, resolve_precision
 from proser_core.recognition.logits import compute_logits
 
 STEPS, EPOCHS = 4, 3
@@ -41,7 +41,7 @@ class StepCost:
     device_total: int
 
 
-def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str, Any], bf16: bool) -> StepCost:
+def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str, Any]) -> StepCost:
     """Train on random images for a few steps in this process, with a worker's share of the batch.
 
     The first epoch warms up; the fastest of the others counts.
@@ -58,7 +58,7 @@ def measure_step(kind: Literal["pretrain", "finetune"], recipe_fields: dict[str,
     pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
     images = Labelled(pixels, np.arange(len(pixels)) % recipe.data.num_known)
     closed_set = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, recipe.seed)
-    net, seconds = _train(kind, closed_set, images, replace(recipe, **alone), bf16)
+    net, seconds = _train(kind, closed_set, images, replace(recipe, **alone), resolve_precision(recipe))
     device = training_device(recipe)
     scoring = timeit.repeat(lambda: compute_logits(net, pixels, NORMALISATION, device), repeat=2, number=1)
     return StepCost(

@@ -65,9 +65,8 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
         recipe = decided
         check_batches(recipe, job.finetunes, prepared.path)
         job.save(store.root / JOB_FILE)
-        bf16 = resolve_precision(recipe)
-        about = {"recipe": recipe.name, "bf16": bf16, "task": prepared.path.name, "trainings": {}}
-        runner = _Runner(job, store, prepared, OpenSetTask.load(prepared.path), bf16, progress, Outcome(about))
+        about = {"recipe": recipe.name, "bf16": resolve_precision(recipe), "task": prepared.path.name, "trainings": {}}
+        runner = _Runner(job, store, prepared, OpenSetTask.load(prepared.path), progress, Outcome(about))
         runner.run()
     return runner.outcome
 
@@ -96,7 +95,6 @@ class _Runner:
     store: Store
     prepared: Artefact
     task: OpenSetTask
-    bf16: bool
     progress: EpochProgress
     outcome: Outcome
 
@@ -107,9 +105,7 @@ class _Runner:
         self.progress.expect("finetune", job.finetune_epochs)
         pretrained = self._pretrained()
         self._evaluate(PRETRAINED, pretrained.path, None)
-        trials = plan_trials(
-            job.recipe, job.finetunes, self.prepared, pretrained, self.store, bf16=self.bf16, code=job.code.train
-        )
+        trials = plan_trials(job.recipe, job.finetunes, self.prepared, pretrained, self.store, job.code.train)
         waiting = [trial for trial in trials if load_if_complete(trial.folder) is None]
         self.progress.expect("finetune", sum(trial.recipe.finetune.epochs for trial in waiting))
         for number, trial in enumerate(trials, start=1):
@@ -122,7 +118,7 @@ class _Runner:
     def _own_networks(self) -> None:
         """Networks of methods' own, a part before what needs it, each followed by the methods that score it."""
         job, asked = self.job, self.job.own_methods
-        for plan in plan_methods(asked, job.recipe, self.prepared, self.store, self.bf16, job.code.own):
+        for plan in plan_methods(asked, job.recipe, self.prepared, self.store, job.code.own):
             name = plan.network.name
             if plan.outcome() is None and not plan.failure_of_part():
                 self.progress.expect(OWN, plan.epochs)
@@ -146,7 +142,7 @@ class _Runner:
 
     def _pretrained(self) -> Artefact:
         job, root = self.job, self.store.root
-        plan = plan_pretraining(job.recipe, self.prepared, root, bf16=self.bf16, code=job.code.train)
+        plan = plan_pretraining(job.recipe, self.prepared, root, code=job.code.train)
         if load_if_complete(plan.folder) is None:
             self.progress.expect("pretrain", plan.epochs)
             self._train(plan.job(), "pretraining", plan.epochs)

@@ -14,6 +14,7 @@ from proser_core.errors import ConfigError
 from proser_core.jobs import spec
 from proser_core.naming import look_up
 from proser_core.networks.nets import make_closed_set_net
+from proser_core.processor import resolve_precision
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction, own_score
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, artefact_folder
@@ -119,12 +120,12 @@ def check_score(recipe: Recipe, can_choose: bool) -> None:
 
 
 def plan_pretraining(
-    recipe: Recipe, task: Artefact, root: Path, *, bf16: bool, code: str = "", own: Path | None = None
+    recipe: Recipe, task: Artefact, root: Path, *, code: str = "", own: Path | None = None
 ) -> Pretraining:
     """The pretraining on a task, with its key and its folder in a storage; `own` is a user's checkpoint, `code` as of
     `plan_trials`."""
     digest = sha256_of(own) if own else ""
-    inputs = spec.job_inputs("pretrain", recipe, task, digest, bf16, code or code_version(WORKER))
+    inputs = spec.job_inputs("pretrain", recipe, task, digest, resolve_precision(recipe), code or code_version(WORKER))
     folder = artefact_folder(root, spec.PRETRAIN, inputs)
     return Pretraining(recipe, task, inputs, folder, str(own.resolve()) if own else "")
 
@@ -135,13 +136,11 @@ def plan_trials(
     task: Artefact,
     pretrained: Artefact,
     store: Store,
-    *,
-    bf16: bool,
     code: str = "",
 ) -> list[Trial]:
     """The trials of these fine-tunes; equal ones once. `code` is the worker's code version, where it is not this
     Python's own."""
-    names = _names(finetunes)
+    names, bf16 = _names(finetunes), resolve_precision(recipe)
     trials: dict[str, Trial] = {}
     for tuned in finetunes:
         one = replace(recipe, finetune=tuned)

@@ -165,7 +165,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPat
 @pytest.fixture(scope="session")
 def split(task: Artefact, closed_set_weights: Path) -> TrainedSplit:
     """The class split with this network, and trainings of one epoch to come."""
-    return TrainedSplit(tiny_recipe(epochs=1), task, Artefact(closed_set_weights.parent, "weights"), bf16=False)
+    return TrainedSplit(tiny_recipe(epochs=1), task, Artefact(closed_set_weights.parent, "weights"))
 
 
 @pytest.fixture(scope="session")

@@ -222,7 +222,7 @@ def test_the_recipes_own_point_is_tried_beside_the_grid_and_equal_points_once(tm
         own = replace(recipe, finetune=replace(recipe.finetune, gamma=gamma))
         artefact = Artefact(tmp_path, "digest")
         finetunes = finetunes_of(own, points_of(own, "trade_off"))
-        return len(plan_trials(own, finetunes, artefact, artefact, Store(tmp_path), bf16=False, code="code"))
+        return len(plan_trials(own, finetunes, artefact, artefact, Store(tmp_path), code="code"))
 
     assert count(0.1) == 26
     assert count(0.2) == 27

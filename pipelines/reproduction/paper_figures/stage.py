@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.recipes.schedules import precision_name, schedule_in_words
+from pipelines.recipes.schedules import schedule_in_words
 from pipelines.reports.figures.style import save
 from pipelines.reports.sweep_table import images_title
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities
@@ -69,7 +69,7 @@ def draw_figures(
     notes = {f"{EXAMPLES}{known}": outlier_notes(others, data_dir) for known, others in outliers.items()}
     trainings = [read_json(net.folder / MANIFEST) for net in (closed, *tuned.values())]
     facts = {
-        "schedule": f"{schedule} on {about}, {precision_name(split.bf16)}",
+        "schedule": f"{schedule} on {about}, {recipe.precision}",
         "class split": str(recipe.data.split_index),
         "seed": str(recipe.seed),
         "trained on": "; ".join(sorted({training["made_on"] for training in trainings})),

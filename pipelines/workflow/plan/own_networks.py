@@ -43,7 +43,7 @@ def missing_networks(
     """What is to be trained of the methods' networks, and of those that they need, on every class split."""
     found = []
     for split, recipe, data in zip(plans, inputs.recipes, inputs.data_inputs, strict=True):
-        names = _unfinished(methods, recipe, data, inputs.bf16, store)
+        names = _unfinished(methods, recipe, data, store)
         for name in names:
             how, known = OWN_NETWORKS[name].schedules[methods.schedule], recipe.data.num_known
             images = how.epoch_images(split.images["train"], known)
@@ -51,11 +51,11 @@ def missing_networks(
     return found
 
 
-def _unfinished(methods: OwnMethods, recipe: Recipe, data: dict[str, Any], bf16: bool, store: Storage) -> list[str]:
+def _unfinished(methods: OwnMethods, recipe: Recipe, data: dict[str, Any], store: Storage) -> list[str]:
     task = find_artefact(store, store.folder(PREPARE, prepare_key(data)))
     if task is None:
         return list(dict.fromkeys(each.name for network in methods.networks for each in with_needs(network)))
-    plans = plan_methods(methods, recipe, task, store, bf16)
+    plans = plan_methods(methods, recipe, task, store)
     store.sync([plan.folder for plan in plans])
     return [plan.network.name for plan in plans if plan.outcome() is None]
 
@@ -101,14 +101,14 @@ class OwnNetworksPlan:
 
 
 def measure_networks(
-    missing: Sequence[MissingNetwork], schedule: ScheduleName, recipe: Recipe, bf16: bool, cluster: Cluster
+    missing: Sequence[MissingNetwork], schedule: ScheduleName, recipe: Recipe, cluster: Cluster
 ) -> OwnNetworksPlan:
     """Take a few steps of each network that is missing on a worker of the cluster. Raises ClusterError where one does
     not fit there."""
     fields = to_json(recipe)
     costs: NetworkCosts = {}
     for name in dict.fromkeys(each.name for each in missing):
-        (costs[name],) = cluster.call_on_workers(measure_network, (name, schedule, fields, bf16), copies=1)
+        (costs[name],) = cluster.call_on_workers(measure_network, (name, schedule, fields), copies=1)
     # the cluster is not asked where nothing is missing: that would start Ray
     return OwnNetworksPlan(missing, costs, min(cluster.concurrent_jobs(1), len(missing)) if missing else 1)
 

@@ -115,13 +115,13 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     )
     if task is None:
         return plan
-    folder = plan_pretraining(recipe, task, store.root, bf16=inputs.bf16, own=checkpoint).folder
+    folder = plan_pretraining(recipe, task, store.root, own=checkpoint).folder
     pretrained = find_artefact(store, folder)
     if pretrained is None:
         is_frozen = recipe.network.is_frozen("pretrain")
         embeddings = is_frozen and find_artefact(store, store.folder(EMBEDDINGS, embedding_inputs(recipe, task)))
         return replace(plan, embedded=bool(embeddings), folders=(folder,))
-    trials = TrainedSplit(recipe, task, pretrained, inputs.bf16).trials(inputs.finetunes, store)
+    trials = TrainedSplit(recipe, task, pretrained).trials(inputs.finetunes, store)
     store.sync([trial.folder for trial in trials])
     store.poll([trial.folder for trial in trials])
     behind = fallen_behind([trial for trial in trials if trial.recipe.finetune in stoppable])
@@ -138,9 +138,7 @@ def has_begun(plans: Sequence[SplitPlan], store: Storage) -> bool:
     return any(folder.is_dir() for folder in folders)
 
 
-def measure(
-    plans: Sequence[SplitPlan], cluster: Cluster, bf16: bool, known: Mapping[str, Cost] = MappingProxyType({})
-) -> Costs:
+def measure(plans: Sequence[SplitPlan], cluster: Cluster, known: Mapping[str, Cost] = MappingProxyType({})) -> Costs:
     """Take a few steps of each kind of training that is missing, on workers of the cluster; `known` are costs of the
     same trainings on other classes, which are not measured again. Raises ClusterError where they do not fit into a
     worker's share of a GPU."""
@@ -163,7 +161,7 @@ def measure(
             continue
         copies = min(at_once * workers, 4)  # side by side, as the trainings will be
         fields = to_json(replace(recipe, cluster=used.config))
-        measured = used.call_on_workers(measure_training_step, (kind, fields, bf16), copies)
+        measured = used.call_on_workers(measure_training_step, (kind, fields), copies)
         step = max(measured, key=lambda step: step.step_seconds)
         step = replace(step, memory_bytes=max(each.memory_bytes for each in measured))
         if step.device_total:

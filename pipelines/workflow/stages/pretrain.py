@@ -19,16 +19,12 @@ from proser_core.store.store import Artefact, load_if_complete
 
 
 def pretrain(
-    recipes: Sequence[Recipe],
-    tasks: Sequence[Artefact],
-    bf16: bool,
-    pretrained_file: Path | None,
-    session: TrainingSession,
+    recipes: Sequence[Recipe], tasks: Sequence[Artefact], pretrained_file: Path | None, session: TrainingSession
 ) -> list[Artefact]:
     """Weights and logits of each class split: found, or trained now, side by side where the cluster has room. Raises
     TrainingError where one fails, after the others have ended."""
     plans = [
-        plan_pretraining(recipe, task, session.store.root, bf16=bf16, own=pretrained_file)
+        plan_pretraining(recipe, task, session.store.root, own=pretrained_file)
         for recipe, task in zip(recipes, tasks, strict=True)
     ]
     session.store.sync([plan.folder for plan in plans])

@@ -33,9 +33,8 @@ def plan_methods(
     recipe: Recipe,
     task: Artefact,
     store: Store,
-    bf16: bool,
     codes: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> list[OwnPlan]:
     """The trainings of the networks of these methods, a part before what needs it; `codes` as of `plan_network`."""
     schedule = methods.schedule
-    return in_order(plan_network(each, schedule, recipe, task, store, bf16, codes) for each in methods.networks)
+    return in_order(plan_network(each, schedule, recipe, task, store, codes) for each in methods.networks)

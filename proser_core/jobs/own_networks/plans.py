@@ -18,6 +18,7 @@ from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import OwnNetwork, TaskShape
 from proser_core.jobs.own_networks.spec import OWN, OwnJob
 from proser_core.jobs.spec import WEIGHTS, Job, augmentation, read_failure
+from proser_core.processor import resolve_precision
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, load_if_complete
 
@@ -75,14 +76,11 @@ def plan_network(
     recipe: Recipe,
     task: Artefact,
     store: Store,
-    bf16: bool,
     codes: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> OwnPlan:
     """The training of a network, with all that it needs. `codes` are code versions by network, of those where they are
     not this Python's own."""
-    parts = tuple(
-        plan_network(OWN_NETWORKS[name], schedule, recipe, task, store, bf16, codes) for name in network.needs
-    )
+    parts = tuple(plan_network(OWN_NETWORKS[name], schedule, recipe, task, store, codes) for name in network.needs)
     inputs = {
         "network": network.name,
         "schedule": to_json(network.schedules[schedule]),
@@ -90,7 +88,7 @@ def plan_network(
         "parts": {part.network.name: digest_of(part.inputs) for part in parts},
         "augmentation": augmentation(recipe, task),
         "seed": recipe.seed,
-        "bf16": bf16,
+        "bf16": resolve_precision(recipe),
         "gpu": recipe.cluster.uses_gpu,
         "threads": recipe.cluster.cpus_per_worker,
         "code": list(codes.get(network.name) or network_code(network)),

@@ -16,7 +16,7 @@ from proser_core.jobs.own_networks.worker import train_own
 from proser_core.jobs.random_task import random_task
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import training_device
-from proser_core.processor import keep_freed_memory
+from proser_core.processor import keep_freed_memory, resolve_precision
 
 STEPS, EPOCHS = 2, 2
 
@@ -34,7 +34,7 @@ class _MeasuredError(Exception):
     """Enough epochs were timed; what follows them is not."""
 
 
-def measure_network(name: str, schedule: ScheduleName, recipe_fields: dict[str, Any], bf16: bool) -> NetworkCost:
+def measure_network(name: str, schedule: ScheduleName, recipe_fields: dict[str, Any]) -> NetworkCost:
     """Train a network, on parts that are untrained, for a few steps in this process. The first epoch warms up; the last
     one counts. What a training does before and after its epochs is not in it."""
     recipe: Recipe = from_json(Recipe, recipe_fields)
@@ -57,7 +57,7 @@ def measure_network(name: str, schedule: ScheduleName, recipe_fields: dict[str, 
             raise _MeasuredError
 
     with suppress(_MeasuredError, TrainingError):
-        train_own(network, short, task, recipe, bf16=bf16, parts=parts, report=end_of_epoch)
+        train_own(network, short, task, recipe, bf16=resolve_precision(recipe), parts=parts, report=end_of_epoch)
     net = network.fresh(shape, short, 0)
     weights = sum(value.numel() * value.element_size() for value in net.state_dict().values())
     passed = short.epoch_images(len(task.train), task.num_known)

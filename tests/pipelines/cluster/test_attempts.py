@@ -29,7 +29,7 @@ def test_what_an_earlier_attempt_has_finished_is_not_trained_again(job: spec.Job
     run_job(job, lambda metrics: None)
     manifest = Path(job.folder) / MANIFEST
     finished = manifest.stat().st_mtime_ns
-    run_single_trial({"job": job.to_json()})
+    run_single_trial({"job": job.to_json(), "storage": None})
     assert manifest.stat().st_mtime_ns == finished
 
 
@@ -39,7 +39,7 @@ def test_a_trial_that_another_process_holds_leaves_that_as_its_reason(
     folder = Path(job.folder)
     monkeypatch.setattr("proser_core.store.lock.WAIT", 0.1)
     with exclusive_training(folder):
-        run_single_trial({"job": job.to_json()})
+        run_single_trial({"job": job.to_json(), "storage": None})
     assert f"another process trains in {folder}: process {os.getpid()}" in (folder / spec.FAILURE).read_text()
     assert not (folder / spec.EPOCHS).exists()
 
@@ -68,10 +68,10 @@ def paused(
     patch.setattr(tune, "report", ignore)
     folder = tmp_path_factory.mktemp("paused")
     job = training_job(task, folder / "1", lively_recipe(), weights=closed_set_weights)
-    run_single_trial({"job": replace(job, pause=1).to_json()})
+    run_single_trial({"job": replace(job, pause=1).to_json(), "storage": None})
     shutil.copytree(folder / "1", folder / "2")
     further = replace(job, folder=str(folder / "2"))
-    run_single_trial({"job": replace(further, pause=2).to_json()})
+    run_single_trial({"job": replace(further, pause=2).to_json(), "storage": None})
     return {1: job, 2: further}
 
 
@@ -87,6 +87,6 @@ def test_a_training_pauses_after_the_same_epoch_however_the_last_attempt_ended(
     folder = shutil.copytree(paused[stopped_after].folder, tmp_path / "trial")
     for name in lost:
         (folder / name).unlink()
-    run_single_trial({"job": replace(paused[stopped_after], folder=str(folder), pause=2).to_json()})
+    run_single_trial({"job": replace(paused[stopped_after], folder=str(folder), pause=2).to_json(), "storage": None})
     assert (epochs_in_checkpoint(folder), spec.read_all_scores(folder)[-1]["epochs"]) == (2, 2)
     assert load_if_complete(folder) is None

@@ -21,7 +21,7 @@ def test_a_network_that_was_stopped_goes_on_in_a_worker_of_ray_and_ends_the_same
     task: Artefact, tmp_path: Path
 ) -> None:
     recipe, stores = tiny_recipe(), [Storage(tmp_path / name) for name in ("here", "there")]
-    here, there = (plan_network(OWN_NETWORKS["DHRNet"], "quick", recipe, task, store, bf16=False) for store in stores)
+    here, there = (plan_network(OWN_NETWORKS["DHRNet"], "quick", recipe, task, store) for store in stores)
     run_any(here.job(), ignore)
     with suppress(StoppedError):
         run_any(there.job(), stop_after(2))

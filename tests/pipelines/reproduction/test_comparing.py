@@ -44,7 +44,7 @@ def test_methods_with_networks_of_their_own_are_compared_and_one_that_diverges_l
         monkeypatch.setitem(OWN_NETWORKS, network.name, network)
     monkeypatch.setitem(OWN_NETWORKS, BLUR.name, BLUR)
     store = Storage(tmp_path / "storage")
-    wanted = [plan_network(each, "quick", split.recipe, split.task, store, False) for each in (NEAREST, DIVERGES)]
+    wanted = [plan_network(each, "quick", split.recipe, split.task, store) for each in (NEAREST, DIVERGES)]
     assert [[plan.network.name for plan in wave] for wave in waves(in_order(wanted))] == [
         ["blur"],
         ["Nearest (mean), plain", "Diverges"],

@@ -26,7 +26,7 @@ from pipelines.workflow.trained_split import TrainedSplit
 from pipelines.workflow.training import points_of
 from proser_core.baselines import METHODS
 from proser_core.config import NetworkConfig
-from proser_core.data.splits.class_split import draw_split
+from proser_core.data.splits.drawing import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.jobs import spec
@@ -64,7 +64,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
     run_job(Job.of("pretrain", recipe, task, root / "pretrained", False), ignore)
     pretrained = Artefact(root / "pretrained", "weights")
     store, rows = Storage(root / "storage"), []
-    split = TrainedSplit(recipe, task, pretrained, bf16=False)
+    split = TrainedSplit(recipe, task, pretrained)
     for trial in split.trials(points_of(recipe, recipe.space), store):
         run_job(trial.job(task, pretrained), ignore)
         rows.append({"key": trial.key, "params": trial.params(), "status": "finished", "reason": ""})

@@ -3,7 +3,8 @@
 import pytest
 
 from pipelines.reproduction.protocols import PERMUTED, PROTOCOLS, STUDIES
-from proser_core.data.splits.class_split import draw_split, where
+from proser_core.data.splits.class_split import where
+from proser_core.data.splits.drawing import draw_split
 from proser_core.data.splits.families import FAMILIES
 from proser_core.errors import ConfigError
 

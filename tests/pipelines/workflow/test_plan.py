@@ -74,7 +74,7 @@ def test_the_plan_says_where_memory_is_short_and_how_many_trainings_fit(room: in
     images = {"train": 100, "val": 10, "development": 10, "test": 10}
     recipe = tiny_recipe()
     plan = SplitPlan(recipe, True, True, images, 4, 4, ((1, 1, 1, 1),))
-    lines = cost_lines([plan], measure([plan], Nodes(room), bf16=False))
+    lines = cost_lines([plan], measure([plan], Nodes(room)))
     assert "3.0 GiB per worker" in lines["a fine-tune"]
     assert lines.get("memory") == line
 
@@ -93,7 +93,7 @@ def test_no_share_of_a_gpu_above_all_of_it_is_advised(takes: int, advice: str) -
     recipe = replace(tiny_recipe(), cluster=ClusterConfig(gpus_per_worker=0.5))
     plan = SplitPlan(recipe, True, False, {"train": 0}, 0, 0, ((),))
     with pytest.raises(ClusterError, match=rf"a pretraining takes {takes}.0 GiB. {advice}"):
-        measure([plan], Gpus(4), bf16=False)
+        measure([plan], Gpus(4))
 
 
 def test_epochs_of_points_that_are_stopped_early_take_no_time() -> None:

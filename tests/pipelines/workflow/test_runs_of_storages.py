@@ -27,7 +27,7 @@ def tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(store: Storage) -> ParentRun:
-    return open_run(store, "digits", tiny_recipe(), SimpleNamespace(data_inputs=[], spaces={}, bf16=False), [])
+    return open_run(store, "digits", tiny_recipe(), SimpleNamespace(data_inputs=[], spaces={}), [])
 
 
 def test_two_storages_have_two_runs_and_one_that_moved_keeps_its_own(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from proser_core.store.store import Artefact
 def test_the_reason_of_a_failed_trial_is_tracked_without_secrets(
     task: Artefact, parent: ParentRun, tmp_path: Path
 ) -> None:
-    split = TrainedSplit(tiny_recipe(), task, Artefact(tmp_path, "weights"), bf16=False)
+    split = TrainedSplit(tiny_recipe(), task, Artefact(tmp_path, "weights"))
     (failed,) = split.trials([split.recipe.finetune], Storage(tmp_path / "storage"))
     failed.folder.mkdir(parents=True)
     (failed.folder / spec.FAILURE).write_text("cannot read s3://me:pass@host/b?secret_key=abc")

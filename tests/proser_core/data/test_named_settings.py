@@ -7,7 +7,8 @@ import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from proser_core.config import DataConfig, from_json, to_json
-from proser_core.data.splits.class_split import ClassSplit, draw_split, in_words, setting_at, setting_name, where
+from proser_core.data.splits.class_split import ClassSplit, in_words, setting_at, setting_name, where
+from proser_core.data.splits.drawing import draw_split
 from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.metrics import evaluate_settings
 from proser_core.recognition.scoring import OpenSetScores

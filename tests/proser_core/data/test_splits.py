@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from proser_core.config import DataConfig
 from proser_core.data.catalogue import SOURCES
 from proser_core.data.preparation import stratified_rows
-from proser_core.data.splits.class_split import ClassSplit, draw_split
+from proser_core.data.splits.class_split import ClassSplit
+from proser_core.data.splits.drawing import draw_split
 from proser_core.data.splits.families import FAMILIES, Against, Family, Splits, defect_of, published_lists, trial_seed
 from proser_core.errors import ConfigError, DataError
 

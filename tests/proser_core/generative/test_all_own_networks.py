@@ -108,7 +108,7 @@ class Machine:
         self.epochs = 0
 
     def plan(self, name: str, recipe: Recipe = RECIPE) -> OwnPlan:
-        return plan_network(OWN_NETWORKS[name], "quick", recipe, self.task, self.store, bf16=False)
+        return plan_network(OWN_NETWORKS[name], "quick", recipe, self.task, self.store)
 
     def train(self, name: str, stop_after: int = 0) -> Path:
         """Folder of the network, trained after all that it needs; with `stop_after`, stopped after so many epochs."""

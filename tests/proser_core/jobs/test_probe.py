@@ -24,7 +24,7 @@ def threads() -> Iterator[int]:
 def test_a_step_is_measured_on_the_cores_of_a_worker(kind: str, threads: int) -> None:
     tiny = tiny_recipe()
     recipe = replace(tiny, cluster=replace(tiny.cluster, cpus_per_worker=threads + 1))
-    cost = measure_step(kind, to_json(recipe), bf16=False)
+    cost = measure_step(kind, to_json(recipe))
     assert torch.get_num_threads() == threads + 1
     net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, seed=0)
     net = add_placeholders(net, recipe.finetune.num_dummies, seed=0) if kind == "finetune" else net

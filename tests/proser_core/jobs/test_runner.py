@@ -140,9 +140,7 @@ def test_it_is_what_the_worker_of_the_pipeline_gives_under_the_same_key(done: tu
     pretrained = load_if_complete(out / results["trainings"]["pretrained net"]["folder"])
     assert task is not None
     assert pretrained is not None
-    trials = plan_trials(
-        parsed.recipe, parsed.finetunes, task, pretrained, Store(tmp_path), bf16=False, code=parsed.code.train
-    )
+    trials = plan_trials(parsed.recipe, parsed.finetunes, task, pretrained, Store(tmp_path), code=parsed.code.train)
     trained = digests(out)
     assert {f"trials/{trial.key}" for trial in trials} < trained.keys()
     for trial in trials:

@@ -20,10 +20,7 @@ def test_a_training_from_scratch_has_no_pretraining_in_its_key(tmp_path: Path) -
 
     def keys(pretrained: Artefact) -> list[str]:
         return [
-            trial.key
-            for trial in plan_trials(
-                recipe, parsed.finetunes, task, pretrained, Store(tmp_path), bf16=False, code="code"
-            )
+            trial.key for trial in plan_trials(recipe, parsed.finetunes, task, pretrained, Store(tmp_path), code="code")
         ]
 
     assert [a == b for a, b in zip(keys(one), keys(other), strict=True)] == [False, False, True]
@@ -59,6 +56,6 @@ def test_all_that_decides_a_training_is_in_its_key_and_what_only_ray_reads_is_no
 def test_points_that_are_almost_equal_have_names_of_their_own(tmp_path: Path) -> None:
     parsed = read_job_file(write_job(tmp_path, finetunes=[{"beta": 1}, {"beta": 1.0000001}, {"gamma": 1e38}]))
     artefact = Artefact(tmp_path, "digest")
-    trials = plan_trials(parsed.recipe, parsed.finetunes, artefact, artefact, Store(tmp_path), bf16=False, code="code")
+    trials = plan_trials(parsed.recipe, parsed.finetunes, artefact, artefact, Store(tmp_path), code="code")
     names = ["beta=1 gamma=0.1", "beta=1.0000001 gamma=0.1", "beta=1 gamma=1e+38"]
     assert [trial.name for trial in trials] == names

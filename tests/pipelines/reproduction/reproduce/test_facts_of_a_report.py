@@ -33,18 +33,18 @@ def test_outlier_sets_that_are_not_there_are_left_out_and_told(folder: RunFolder
     assert asked.recipes[0].data.outliers == ("noise",)
     assert list(asked.left_out) == ["omniglot", "mnist-noise"]
     assert "omniglot was not found: no data directory was given; need omniglot/test-*" in asked.left_out["omniglot"]
-    assert facts(wanted, [asked], [], {}, {}, bf16=False)["omniglot"] == "not measured: its images were not there"
+    assert facts(wanted, [asked], [], {}, {})["omniglot"] == "not measured: its images were not there"
 
 
 def test_a_report_names_the_schedule_and_that_strong_is_another_one_for_mnist(folder: RunFolder) -> None:
     recipe = replace(tiny_recipe(), pretrain=PRETRAINING["strong"](), finetune=FinetuneConfig(epochs=2))
     wanted = request(folder, "mnist-outliers", recipe=recipe)
-    told = facts(wanted, [resolve(wanted, "mnist-outliers")], [], {}, {}, bf16=False)
+    told = facts(wanted, [resolve(wanted, "mnist-outliers")], [], {}, {})
     assert "600 epochs of pretraining (sgd, cosine_restarts at 0.1, batches of 128), 2 of fine" in told["schedule"]
     assert "theirs for mnist has RandAugment 8" in told["schedule on MNIST"]
     assert "classifier32, images" in told["schedule"]
     dropped = replace(recipe, network=replace(recipe.network, dropout=0.2))
-    told = facts(replace(wanted, recipe=dropped), [], [], {}, {}, bf16=False)
+    told = facts(replace(wanted, recipe=dropped), [], [], {}, {})
     assert "classifier32 with dropout 0.2, images" in told["schedule"]
     out = io.StringIO()
     with pytest.raises(DataError, match="mnist was not found"):
@@ -56,5 +56,5 @@ def test_a_report_names_the_seeds_of_trials_that_know_the_same_classes(folder: R
     wanted = request(folder, "cifar+10", "cifar10", split_indices=(1, 3))
     resolved = [resolve(wanted, name) for name in ("cifar-plus", "cifar10")]
     assert [[recipe.seed for recipe in each.recipes] for each in resolved] == [[1, 3], [0, 0]]
-    told = facts(wanted, resolved, [], {}, {}, bf16=False)["seed"]
+    told = facts(wanted, resolved, [], {}, {})["seed"]
     assert told == "0; of CIFAR10 against CIFAR100, whose trials have the same known classes, 1, 3"

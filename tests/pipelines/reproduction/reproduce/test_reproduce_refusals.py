@@ -14,7 +14,7 @@ from training_jobs import tiny_recipe
 
 from pipelines.console import console
 from pipelines.reproduction.reproducing import reproduce
-from pipelines.reproduction.studies import method_names, prepare_study
+from pipelines.reproduction.studies import method_names, prepare_study, resolve
 from proser_core.baselines import METHODS
 from proser_core.config import ClusterConfig, FinetuneConfig, NetworkConfig
 from proser_core.errors import ConfigError, TrackingError
@@ -69,15 +69,15 @@ def test_the_fine_tunes_are_those_of_the_features_that_were_decided(
         tiny, network=network, cluster=ClusterConfig(gpus_per_worker=1.0), finetune=FinetuneConfig(weight_decay=0.01)
     )
     methods = ("PROSER", "CE control, MaxLogit", "Dummy")
-    prepared = prepare_study(request(folder, "few", methods=methods, recipe=recipe, image_size=32), "digits", console())
+    asked = request(folder, "few", methods=methods, recipe=recipe, image_size=32)
+    prepared = prepare_study(asked, resolve(asked, "digits"), console())
     decided = prepared.recipes[0]
     assert (decided.network.features, decided.finetune.weight_decay) == ("head-first", 5e-4)
     assert {METHODS[name].finetune(decided) for name in methods} == set(prepared.inputs.finetunes)
     muon = replace(recipe, pretrain=replace(recipe.pretrain, optimizer="muon"))
+    asked = request(folder, "few", methods=("PROSER, from scratch",), recipe=muon, image_size=32)
     with pytest.raises(ConfigError, match="no head is trained first"):
-        prepare_study(
-            request(folder, "few", methods=("PROSER, from scratch",), recipe=muon, image_size=32), "digits", console()
-        )
+        prepare_study(asked, resolve(asked, "digits"), console())
 
 
 def test_a_tracking_server_that_does_not_answer_is_refused_in_a_dry_run_too(

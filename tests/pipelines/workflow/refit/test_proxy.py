@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipelines.recipes import folder
 from pipelines.workflow.refit import proxy_of, refit_of, with_batches, with_chosen
 from proser_core.config import CalibrationConfig, ClusterConfig
-from proser_core.data.splits.class_split import draw_split
+from proser_core.data.splits.drawing import draw_split
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.trials import check_recipe
 

@@ -20,7 +20,7 @@ from pipelines.workflow.refit import proxy_of
 from pipelines.workflow.requests import PromoteRequest, RunRequest
 from proser_core.config import digest_of
 from proser_core.data.readers import digits
-from proser_core.data.splits.class_split import draw_split
+from proser_core.data.splits.drawing import draw_split
 from proser_core.errors import ConfigError
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card

@@ -158,6 +158,6 @@ def test_resume_with_another_option_begins_nothing_where_the_images_are_there(bl
 def test_resume_goes_on_with_a_pretraining_that_has_begun(folder: RunFolder) -> None:
     recipe = replace(tiny_recipe(), pretrain=replace(tiny_recipe().pretrain, lr=0.03))
     task = load_if_complete(task_of(folder, {"split_index": 0}))
-    plan_pretraining(recipe, task, folder.storage, bf16=False).folder.mkdir()
+    plan_pretraining(recipe, task, folder.storage).folder.mkdir()
     asked = request(folder, recipe=recipe, spaces=("betas",), split_indices=(0,), resume=True, dry_run=True)
     assert printed(sweep, asked)[0] == 0

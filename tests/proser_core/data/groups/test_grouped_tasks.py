@@ -14,7 +14,7 @@ from proser_core.data.data_sets import open_data_set
 from proser_core.data.group_notes import GROUPS, KnownGroups, shared_with_training
 from proser_core.data.grouping import Grouping
 from proser_core.data.preparation import make_task, stratified_rows
-from proser_core.data.splits.class_split import draw_split
+from proser_core.data.splits.drawing import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.jobs.preparing import prepare_inputs
