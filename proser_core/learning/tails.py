@@ -58,8 +58,8 @@ def fit_tails(
     borrowed = tuple(k for k, tail in enumerate(tails) if tail is None)
     if borrowed:
         logging.getLogger(__name__).warning(
-            "%s: known class %s has fewer than three correctly classified training images at different "
-            "distances from its mean; the tail of all classes replaces its own",
+            "%s: fewer than three training images of known class %s are classified correctly, at different distances "
+            "from the mean; the tail of all classes replaces its own",
             method,
             first_names([str(each) for each in borrowed]),
         )

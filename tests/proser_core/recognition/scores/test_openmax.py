@@ -141,7 +141,7 @@ def test_a_class_without_a_tail_of_its_own_borrows_that_of_all_and_is_named(capl
     with caplog.at_level(logging.WARNING):
         score = OpenMax.fit(logits_of(known), targets)
     assert score.borrowed == (1, 2)
-    assert "known class 1, 2 has fewer than three" in caplog.text
+    assert "fewer than three training images of known class 1, 2 are classified" in caplog.text
     np.testing.assert_array_equal(score.means[2], [5, 0, 0])
     assert len({(score.shapes[k], score.scales[k], score.starts[k]) for k in (1, 2)}) == 1
     assert np.isfinite(score(training)).all()
@@ -164,7 +164,7 @@ def test_two_correct_images_are_too_few_for_a_tail_even_at_two_distances():
 def test_of_many_classes_that_borrow_the_first_are_named(caplog):
     with caplog.at_level(logging.WARNING):
         OpenMax.fit(logits_of(np.eye(100)), np.arange(100))
-    assert "known class 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 88 more has fewer than three" in caplog.text
+    assert "of known class 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 88 more are classified" in caplog.text
 
 
 def test_without_any_tail_nothing_is_revised():
