@@ -25,6 +25,9 @@ MAX_SCANS = 100
 """Of a JPEG, as libtiff has it; honest ones have about ten. A scan of 23 bytes costs a pass over the whole image."""
 SCAN = re.compile(rb"\xff\xda\0(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
 """How a scan of one to four channels begins. Its first two bytes alone are also in any video behind a picture."""
+EXIF = b"Exif\0\0"
+MAX_EXIF = 100
+"""Blocks of EXIF, at most, in a JPEG; one is usual. Pillow joins them in a time by the square of their number."""
 MAX_COMMENTS = 100
 """Lines of comments, at most, in a PPM of text: Pillow takes time by the square of their number."""
 PLAIN_PPM = (b"P1", b"P2", b"P3")
@@ -97,8 +100,8 @@ def read_content(content: bytes | Path | None) -> bytes | None:
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
     """uint8[size, size, 3] of an image file's content.
 
-    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels, or of more than MAX_SCANS or
-    MAX_COMMENTS; ImageTooLargeError for one of more than MAX_PIXELS.
+    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels, or of more than MAX_SCANS, MAX_EXIF
+    or MAX_COMMENTS; ImageTooLargeError for one of more than MAX_PIXELS.
     """
     with open_image(encoded, name) as image:
         return to_rgb_square(image, size)
@@ -127,6 +130,12 @@ def full_size(image: Image.Image) -> tuple[int, int]:
 def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     """An image file's content, opened. Raises as `decode_square`, whatever is done with the image in the block."""
     try:
+        blocks = encoded.count(EXIF) if encoded and encoded.startswith(b"\xff\xd8") else 0
+        if blocks > MAX_EXIF:
+            raise DataError(
+                f"{name}: the JPEG has {blocks:,} blocks of EXIF; need {MAX_EXIF} or fewer. Save it again in an image "
+                "editor, or remove it"
+            )
         with Image.open(io.BytesIO(encoded or b""), formats=FORMATS) as image:
             scans = sum(1 for _ in SCAN.finditer(encoded or b"")) if image.format in ("JPEG", "MPO") else 0
             if scans > MAX_SCANS:

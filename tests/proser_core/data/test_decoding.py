@@ -144,6 +144,14 @@ class TestOneImage:
                 decode_square(content + frames, SIZE, "moving.jpg"), decode_square(content, SIZE, "still.jpg")
             )
 
+    def test_with_many_blocks_of_exif_is_refused_before_it_is_opened(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        content, block = encode(Image.fromarray(PIXELS), "JPEG"), b"\xff\xe1\0\x12Exif\0\0" + b"A" * 10
+        few = decode_square(content[:2] + block * 100 + content[2:], SIZE, "few.jpg")
+        np.testing.assert_array_equal(few, decode_square(content, SIZE, "none.jpg"))
+        monkeypatch.delattr(Image, "open")
+        with pytest.raises(DataError, match=r"many\.jpg: the JPEG has 101 blocks of EXIF; need 100 or fewer\. Save"):
+            count_pixels(content[:2] + block * 101 + content[2:], "many.jpg")
+
     def test_of_text_with_many_comments_is_refused(self) -> None:
         head, shades = b"P2\n2 2\n255\n", b"0 9 8 7\n"
         few = decode_square(head + b"#\n" * 100 + shades, 2, "few.pgm")
