@@ -13,7 +13,15 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
-from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, TILELENGTH, TILEWIDTH, TiffImageFile
+from PIL.TiffImagePlugin import (
+    BITSPERSAMPLE,
+    PHOTOMETRIC_INTERPRETATION,
+    PREFIXES,
+    STRIPOFFSETS,
+    TILELENGTH,
+    TILEOFFSETS,
+    TILEWIDTH,
+)
 from PIL.TiffTags import LONG, SHORT
 
 from proser_core.errors import DataError, ImageTooLargeError
@@ -21,6 +29,8 @@ from proser_core.errors import DataError, ImageTooLargeError
 MAX_PIXELS = 64 << 20
 """Pixels of the largest image that is decoded; a few bytes can claim more than memory holds. A larger JPEG, as of a
 camera of 100 megapixels, is decoded at a half, a quarter or an eighth of its width."""
+MAX_SIDE = 65_535
+"""Pixels of the longest side, as a JPEG has it. Resizing takes 32 bytes for each, however narrow the image is."""
 MAX_SCANS = 100
 """Of a JPEG, as libtiff has it; honest ones have about ten. A scan of 23 bytes costs a pass over the whole image."""
 SCAN = re.compile(rb"\xff\xda\0(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
@@ -30,6 +40,8 @@ MAX_EXIF = 100
 """Blocks of EXIF, at most, in a JPEG; one is usual. Pillow joins them in a time by the square of their number."""
 MAX_COMMENTS = 100
 """Lines of comments, at most, in a PPM of text: Pillow takes time by the square of their number."""
+MAX_TILES = 1 << 16
+"""Strips or tiles, at most, of a TIFF; Pillow lists all of an uncompressed one, in 10 microseconds each."""
 PLAIN_PPM = (b"P1", b"P2", b"P3")
 FULL_SIZE = "full size"
 EMPTY = "it is empty"
@@ -100,8 +112,8 @@ def read_content(content: bytes | Path | None) -> bytes | None:
 def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
     """uint8[size, size, 3] of an image file's content.
 
-    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels, or of more than MAX_SCANS, MAX_EXIF
-    or MAX_COMMENTS; ImageTooLargeError for one of more than MAX_PIXELS.
+    Raises DataError, with `name`, where it is no image, or one of RANGELESS pixels, or of more than MAX_EXIF,
+    MAX_SCANS, MAX_COMMENTS or MAX_TILES; ImageTooLargeError for one of more than MAX_PIXELS, or MAX_SIDE on a side.
     """
     with open_image(encoded, name) as image:
         return to_rgb_square(image, size)
@@ -130,27 +142,13 @@ def full_size(image: Image.Image) -> tuple[int, int]:
 def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
     """An image file's content, opened. Raises as `decode_square`, whatever is done with the image in the block."""
     try:
-        blocks = encoded.count(EXIF) if encoded and encoded.startswith(b"\xff\xd8") else 0
-        if blocks > MAX_EXIF:
-            raise DataError(
-                f"{name}: the JPEG has {blocks:,} blocks of EXIF; need {MAX_EXIF} or fewer. Save it again in an image "
-                "editor, or remove it"
-            )
+        for kind, parts, count, most in _countable(encoded or b""):
+            if count > most:
+                raise DataError(
+                    f"{name}: the {kind} has {count:,} {parts}; need {most:,} or fewer. Save it again in an image "
+                    "editor, or remove it"
+                )
         with Image.open(io.BytesIO(encoded or b""), formats=FORMATS) as image:
-            scans = sum(1 for _ in SCAN.finditer(encoded or b"")) if image.format in ("JPEG", "MPO") else 0
-            if scans > MAX_SCANS:
-                raise DataError(
-                    f"{name}: the JPEG has {scans:,} scans, and each costs the time of a whole image; need {MAX_SCANS} "
-                    "or fewer. Save it again in an image editor, or remove it"
-                )
-            comments = encoded.count(b"#") if encoded and encoded.startswith(PLAIN_PPM) else 0
-            if comments > MAX_COMMENTS:
-                raise DataError(
-                    f"{name}: the PPM of text has {comments:,} comments; need {MAX_COMMENTS} or fewer. Save it again "
-                    "in an image editor, or remove it"
-                )
-            if isinstance(image, TiffImageFile):
-                _check_tiles(image, encoded or b"")
             _shrink(image)
             width, height = decoded_size(image)
             if width * height > MAX_PIXELS:
@@ -158,6 +156,11 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
                 raise ImageTooLargeError(
                     f"{name}: the {what} has {width} x {height} pixels, more than {MAX_PIXELS:,}; make it smaller or "
                     "remove it"
+                )
+            if max(image.size) > MAX_SIDE:
+                raise ImageTooLargeError(
+                    f"{name}: the image has {width} x {height} pixels; need {MAX_SIDE:,} or fewer on a side. Make it "
+                    "smaller or remove it"
                 )
             if image.mode in RANGELESS and (image.format, image.mode) != ("PPM", "I"):  # Pillow scales PGM to 16 bits
                 raise DataError(
@@ -181,17 +184,35 @@ def undecodable(name: str, reason: object) -> DataError:
     return DataError(f"{name}: the image cannot be decoded ({reason}); repair or remove it")
 
 
-def _check_tiles(image: TiffImageFile, content: bytes) -> None:
-    """Raises ValueError for sizes of tiles that libtiff, which decodes them, may read otherwise than Pillow: those that
-    are given twice, or as numbers of another type than the standard's, which Pillow skips."""
-    tags, order = image.tag_v2, "<" if content.startswith(b"II") else ">"
-    head, entry = (f"{order}Q", f"{order}HH16x") if content[2] == 43 else (f"{order}H", f"{order}HH8x")  # 43: BigTIFF
-    (count,) = struct.unpack_from(head, content, tags.offset)
-    start = tags.offset + struct.calcsize(head)
-    entries = struct.iter_unpack(entry, content[start : start + count * struct.calcsize(entry)])
-    kinds = [kind for tag, kind in entries if tag in (TILEWIDTH, TILELENGTH)]
+def _countable(content: bytes) -> Iterator[tuple[str, str, int, int]]:
+    """Of what Pillow and its decoders take long for many: format, parts, their number, and how many there may be."""
+    if content.startswith(b"\xff\xd8"):
+        yield "JPEG", "blocks of EXIF", content.count(EXIF), MAX_EXIF
+        yield "JPEG", "scans", sum(1 for _ in SCAN.finditer(content)), MAX_SCANS
+    elif content.startswith(PLAIN_PPM):
+        yield "PPM of text", "comments", content.count(b"#"), MAX_COMMENTS
+    elif content.startswith(tuple(PREFIXES)):
+        yield "TIFF", "strips or tiles", _count_tiles(content), MAX_TILES
+
+
+def _count_tiles(content: bytes) -> int:
+    """Of a TIFF, as its first directory has it; strips count as tiles.
+
+    Raises ValueError for sizes of tiles that libtiff, which decodes them, may read otherwise than Pillow: those that
+    are given twice, or as numbers of another type than the standard's, which Pillow skips.
+    """
+    order = "<" if content.startswith(b"II") else ">"
+    pointer, head, entry = ("8xQ", "Q", "HHQ8x") if content[2] == 43 else ("4xI", "H", "HHI4x")  # BigTIFF, to Pillow
+    (start,) = struct.unpack_from(order + pointer, content)
+    (count,) = struct.unpack_from(order + head, content, start)
+    start, size = start + struct.calcsize(order + head), struct.calcsize(order + entry)
+    entries = struct.iter_unpack(order + entry, content[start : start + count * size])
+    sizes, places = (TILEWIDTH, TILELENGTH), (STRIPOFFSETS, TILEOFFSETS)
+    found = [each for each in entries if each[0] in (*sizes, *places)]  # a BigTIFF may have millions of others
+    kinds = [kind for tag, kind, _ in found if tag in sizes]
     if len(kinds) > 2 or not {SHORT, LONG}.issuperset(kinds):
         raise ValueError("its tiles have no size of the standard")
+    return max((number for tag, _, number in found if tag in places), default=0)
 
 
 def _shrink(image: Image.Image) -> None:

@@ -119,6 +119,37 @@ class TestOneImage:
         with pytest.raises(DataError, match=rf"bomb.png: the image has {side} x {side} pixels, more than 67,108,864"):
             decode_square(bomb, SIZE, "bomb.png")
 
+    def test_of_a_few_bytes_that_claim_a_long_side_is_refused_before_it_is_decoded(self) -> None:
+        assert decode_square(encode(Image.new("1", (1, 65_535))), SIZE, "long.png").shape == (SIZE, SIZE, 3)
+        for size in ((1, 65_536), (65_536, 1)):
+            with pytest.raises(ImageTooLargeError, match=r"bomb\.png: the image has \d+ x \d+ pixels; need 65,535"):
+                count_pixels(encode(Image.new("1", size)), "bomb.png")
+
+    @pytest.mark.parametrize("tag", [273, 324])
+    @pytest.mark.parametrize(
+        ("head", "entry"),
+        [
+            (b"II" + struct.pack("<HIH", 42, 8, 1), "<HHII"),
+            (b"MM" + struct.pack(">HIH", 42, 8, 1), ">HHII"),
+            (b"II" + struct.pack("<HHHQQ", 43, 8, 0, 16, 1), "<HHQQ"),
+        ],
+        ids=["little-endian", "big-endian", "BigTIFF"],
+    )
+    def test_of_very_many_tiles_is_refused_before_they_are_listed(
+        self, tag: int, head: bytes, entry: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(Image, "open")
+        with pytest.raises(DataError, match=r"^slow\.tif: the TIFF has 65,537 strips or tiles; need 65,536 or fewer"):
+            count_pixels(head + struct.pack(entry, tag, 4, 65_537, 0), "slow.tif")
+
+    def test_of_a_strip_for_each_row_is_decoded(self) -> None:
+        tags = ((256, 1), (257, 3), (258, 8), (259, 1), (262, 1), (277, 1), (278, 1))
+        entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+        entries += struct.pack("<HHIIHHII", 273, 3, 3, 200, 279, 3, 3, 206)
+        content = (b"II*\0" + struct.pack("<IH", 8, 9) + entries).ljust(200, b"\0")
+        content += struct.pack("<6H", 212, 213, 214, 1, 1, 1) + bytes([10, 20, 30])
+        assert decode_square(content, 3, "rows.tif")[:, 0, 0].tolist() == [10, 20, 30]
+
     def test_of_a_large_tile_counts_as_one_of_many_pixels(self, tmp_path: Path) -> None:
         assert count_pixels(tiled((322, 4000), (323, 3000)), "map.tif") == 12_000_000
         with pytest.raises(ImageTooLargeError, match=r"bomb\.tif: the image's tile has 9000 x 8000 pixels, more than"):
