@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.TiffImagePlugin import (
     BITSPERSAMPLE,
     PHOTOMETRIC_INTERPRETATION,
@@ -43,7 +43,9 @@ MAX_COMMENTS = 100
 MAX_TILES = 1 << 16
 """Strips or tiles, at most, of a TIFF; Pillow lists all of an uncompressed one, in 10 microseconds each."""
 PLAIN_PPM = (b"P1", b"P2", b"P3")
-FULL_SIZE = "full size"
+FULL_SIZE, TRANSPARENCY = "full size", "transparency"  # of an image's `info`
+SCALES = {"L;2": 85, "L;4": 17, "RGB;16B": 1 / 256}
+"""By which Pillow multiplies the pixels of a PNG of 2, 4 and 16 bits, and not the value that is transparent."""
 EMPTY = "it is empty"
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What Pillow may take an image for. Its other readers would start Ghostscript, or decode before the size is known."""
@@ -72,7 +74,9 @@ def to_rgb_square(image: Image.Image, size: int) -> np.ndarray:
     is_negative = tags.get(PHOTOMETRIC_INTERPRETATION) == 0  # which Pillow inverts where there are 8 bits
     image = ImageOps.exif_transpose(image)
     if image.mode == "I" or image.mode.startswith("I;16"):  # Pillow would clip every shade above 255
-        shades = (np.asarray(image) // (16 if is_twelve_bits else 257)).astype(np.uint8)
+        values = np.asarray(image)
+        shades = (values // (16 if is_twelve_bits else 257)).astype(np.uint8)
+        shades[values == image.info.get(TRANSPARENCY, -1)] = 255  # of a PNG, which is no negative
         image = Image.fromarray(255 - shades if is_negative else shades)
     if image.has_transparency_data:
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
@@ -149,6 +153,7 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
                     "editor, or remove it"
                 )
         with Image.open(io.BytesIO(encoded or b""), formats=FORMATS) as image:
+            _scale_transparency(image)
             _shrink(image)
             width, height = decoded_size(image)
             if width * height > MAX_PIXELS:
@@ -213,6 +218,14 @@ def _count_tiles(content: bytes) -> int:
     if len(kinds) > 2 or not {SHORT, LONG}.issuperset(kinds):
         raise ValueError("its tiles have no size of the standard")
     return max((number for tag, _, number in found if tag in places), default=0)
+
+
+def _scale_transparency(image: ImageFile.ImageFile) -> None:
+    """Let the transparent value of a PNG be one of its pixels, which have eight bits."""
+    scale = SCALES.get(str(image.tile[0].args)) if image.format == "PNG" and image.tile else None
+    if scale and TRANSPARENCY in image.info:
+        value = image.info[TRANSPARENCY]
+        image.info[TRANSPARENCY] = tuple(int(each * scale) for each in value) if image.mode == "RGB" else value * scale
 
 
 def _shrink(image: Image.Image) -> None:

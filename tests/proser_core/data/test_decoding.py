@@ -4,6 +4,7 @@ import io
 import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -90,6 +91,28 @@ class TestOneImage:
         more = {"transparency": 0} if mode == "P" else {}
         got = decode_square(encode(image, **more), SIZE, "clear.png")
         assert (got == 255).all()
+
+    @pytest.mark.parametrize(
+        ("bits", "colours", "pixels", "key", "decoded"),
+        [
+            (2, 0, b"\x1b", (1,), [0, 255, 170, 255]),
+            (4, 0, b"\x12\x34", (2,), [17, 255, 51, 68]),
+            (16, 0, struct.pack(">4H", 0, 2580, 2581, 65535), (2580,), [0, 255, 10, 255]),
+            (16, 2, struct.pack(">12H", *(2580,) * 3, *(10, 2580, 2580), *(0,) * 6), (2580,) * 3, [255, 0, 0, 0]),
+        ],
+    )
+    def test_of_any_depth_has_a_transparent_value(
+        self, bits: int, colours: int, pixels: bytes, key: tuple[int, ...], decoded: list[int]
+    ) -> None:
+        chunks = {
+            b"IHDR": struct.pack(">IIBBBBB", 4, 4, bits, colours, 0, 0, 0),
+            b"tRNS": struct.pack(f">{len(key)}H", *key),
+            b"IDAT": zlib.compress((b"\0" + pixels) * 4),
+            b"IEND": b"",
+        }
+        framed = (struct.pack(">I", len(each)) + name + each for name, each in chunks.items())
+        content = b"\x89PNG\r\n\x1a\n" + b"".join(each + struct.pack(">I", zlib.crc32(each[4:])) for each in framed)
+        assert decode_square(content, 4, "clear.png")[..., 0].tolist() == [decoded] * 4
 
     def test_of_four_inks_becomes_rgb(self) -> None:
         image = Image.new("CMYK", (SIZE, SIZE), (255, 0, 0, 0))
