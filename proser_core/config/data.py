@@ -80,7 +80,7 @@ class DataConfig(Block):
         super().__post_init__()
         sizes = "at least 8 pixels and at most 4,096, or 0 for what the backbone was trained on"
         self.require("image_size", self.image_size == 0 or 8 <= self.image_size <= 4096, sizes)
-        self.require("num_known", self.num_known == 0 or self.num_known >= 2, "2 or more, or 0 for all")
+        self.require("num_known", self.num_known == 0 or 2 <= self.num_known <= 100_000, "2 to 100,000, or 0 for all")
         increasing = list(self.unknown_settings) == sorted({n for n in self.unknown_settings if n >= 1})
         self.require("unknown_settings", increasing, "increasing positive numbers of classes, such as 15 30 45")
         self.require("split_index", self.split_index >= 0, "0 or more")

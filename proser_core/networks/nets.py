@@ -72,8 +72,8 @@ class PlaceholderNet(nn.Module):
 def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, seed: int) -> ClosedSetNet:
     """Fresh net whose weights depend on `seed`, and on the content of `config.weights_file`, alone.
 
-    Raises ConfigError for a backbone that does not exist or that the images or fields do not suit,
-    and CheckpointError for a weights file that does not fit it.
+    Raises ConfigError for a backbone that does not exist or that the images or fields do not suit, and for more classes
+    than fit in memory; CheckpointError for a weights file that does not fit it.
     """
     if num_known < 1:
         raise ConfigError(f"num_known is {num_known}; need the number of known classes, at least 1")
@@ -82,7 +82,14 @@ def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, 
     build = library_backbone if config.is_of_library else _own_backbone(config.backbone)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "closed-set weights"))
-        return ClosedSetNet(build(config, image_size), num_known)
+        backbone = build(config, image_size)
+        try:
+            return ClosedSetNet(backbone, num_known)
+        except RuntimeError as error:  # of torch's allocator
+            raise ConfigError(
+                f"{num_known:,} known classes on {backbone.embedding_size:,} features of {config.backbone} at "
+                f"{image_size} pixels do not fit in memory; give fewer classes, smaller images or another backbone"
+            ) from error
 
 
 def _own_backbone(name: str) -> Callable[[NetworkConfig, int], Backbone]:

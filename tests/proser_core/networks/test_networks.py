@@ -218,6 +218,12 @@ def test_placeholders_leave_the_closed_set_logits_as_they_are():
     assert torch.equal(add_placeholders(closed_set, 3, seed=1).eval()(images()).known, closed_set(images()))
 
 
+@pytest.mark.parametrize("num_known", [10**13, 10**18])
+def test_more_classes_than_fit_in_memory_are_refused(num_known):
+    with pytest.raises(ConfigError, match=rf"^{num_known:,} known classes on 128 features .* do not fit in memory"):
+        make_closed_set_net(NetworkConfig(), num_known, 32, seed=1)
+
+
 def test_a_mistyped_backbone_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match=r"did you mean 'classifier32'\?"):
         make_closed_set_net(NetworkConfig(backbone="classifer32"), 5, 32, seed=0)
