@@ -3,7 +3,7 @@
 import csv
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -125,9 +125,17 @@ def _read_table(table: Path) -> Mapping[str, str]:
                 raise DataError(
                     f"{table} has no column {' and no '.join(sorted(lacking))}; need {' and '.join(COLUMNS)}"
                 )
-            return _by_path(table, ((row["path"], row["group"] or "") for row in reader))
+            return _by_path(table, _rows(table, reader))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{table} cannot be read ({error}); give a CSV file in UTF-8, or a Parquet file") from error
+
+
+def _rows(table: Path, reader: "csv.DictReader[str]") -> Iterator[tuple[str, str]]:
+    """Paths and groups. A row that ends before its group has an empty one."""
+    for row in reader:
+        if row["path"] is None:
+            raise DataError(f"{table} has a row without a path in line {reader.line_num}; give it one, or remove it")
+        yield row["path"], row["group"] or ""
 
 
 def _by_path(table: Path, rows: Iterable[tuple[str, str]]) -> dict[str, str]:

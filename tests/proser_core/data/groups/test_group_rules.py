@@ -104,6 +104,13 @@ def test_a_table_with_a_path_in_two_groups_is_refused_and_spaces_around_a_name_a
         groups_by(bursts, str(tmp_path / f"once{ending}"))
 
 
+def test_a_table_with_a_row_that_ends_before_its_path_is_refused(bursts: Path, tmp_path: Path) -> None:
+    table = tmp_path / "groups.csv"
+    table.write_text("group,path\nA,a/x.png\nB\n")
+    with pytest.raises(DataError, match=r"groups\.csv has a row without a path in line 3; give it one, or remove it"):
+        groups_by(bursts, str(table))
+
+
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_table_without_its_columns_is_refused(bursts: Path, tmp_path: Path, ending: str) -> None:
     table = tmp_path / f"groups{ending}"
