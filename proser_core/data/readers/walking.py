@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from proser_core.errors import DataError
 from proser_core.store.files import absolute
@@ -11,6 +12,8 @@ ENDINGS = (".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".t
 """Of the names of image files, in lower case."""
 OTHER_ENDINGS = (".avif", ".cr2", ".dng", ".heic", ".heif", ".jp2", ".jxl", ".nef", ".svg")
 """Of images whose format is not read."""
+Folders: TypeAlias = frozenset[tuple[int, int]]
+"""By device and inode."""
 
 
 def image_paths(folder: Path) -> list[str]:
@@ -23,25 +26,33 @@ def images_in(folder: Path) -> int:
     return sum(each.name.lower().endswith(ENDINGS) and each.is_file() for each in folder.iterdir())
 
 
-def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[os.DirEntry[str]]:
+def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
     """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above is not followed.
 
     Raises DataError for a folder that cannot be read.
     """
+    waiting = _entries(folder, frozenset())
+    while waiting:  # no recursion: folders may be nested more deeply than calls
+        entry, above = waiting.pop()
+        if _is_folder(entry):
+            waiting += _entries(entry.path, above)
+        else:
+            yield entry
+
+
+def _entries(folder: str, above: Folders) -> list[tuple[os.DirEntry[str], Folders]]:
+    """What is in a folder, the last by name first, each with the folders that it is in; nothing of one in `above`."""
     try:
         about = os.stat(folder)
         here = (about.st_dev, about.st_ino)
         if here in above:
-            return
+            return []
         with os.scandir(folder) as entries:
-            listed = sorted((each for each in entries if not each.name.startswith(".")), key=lambda each: each.name)
+            shown = [each for each in entries if not each.name.startswith(".")]
     except OSError as error:
         raise DataError(f"{folder} cannot be read ({error.strerror}); give a folder that you may read") from error
-    for entry in listed:
-        if _is_folder(entry):
-            yield from files_below(entry.path, above | {here})
-        else:
-            yield entry
+    inside = above | {here}
+    return [(each, inside) for each in sorted(shown, key=lambda each: each.name, reverse=True)]
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

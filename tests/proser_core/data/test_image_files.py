@@ -1,6 +1,7 @@
 """Files of images from folders, patterns and Parquet: read in order, or skipped by name."""
 
 import os
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pyarrow import parquet
 from small_tasks import random_images
 
 from proser_core.data.readers.image_files import PIECE, Decoded, Found, check_paths, count_images, pieces, written_to
+from proser_core.data.readers.walking import image_paths
 from proser_core.errors import DataError
 
 
@@ -141,6 +143,20 @@ class TestPaths:
         (tmp_path / "a" / "up").symlink_to(tmp_path)
         (tmp_path / "b").symlink_to(tmp_path / "a")  # no loop: its images count again
         assert count_images([str(tmp_path)]) == 2
+
+    def test_of_folders_nested_more_deeply_than_calls_are_read_in_order(self, tmp_path: Path) -> None:
+        write(tmp_path / "1.png")
+        write(tmp_path / "x" / "3.png")
+        deepest = tmp_path / "w"
+        for _ in range(sys.getrecursionlimit()):
+            deepest.mkdir()
+            deepest /= "d"
+        write(deepest / "2.png")
+        try:
+            assert [Path(path).name for path in image_paths(tmp_path)] == ["1.png", "2.png", "3.png"]
+        finally:  # pytest would call itself for each
+            (deepest / "2.png").unlink()
+            os.removedirs(deepest)
 
     def test_of_a_pattern_with_folders_are_all_images_in_them_once(self, tmp_path: Path) -> None:
         for name in ("photos/a/1.png", "photos/a/deep/2.png", "photos/a-b/3.png", "photos/4.png"):
