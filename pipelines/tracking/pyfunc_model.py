@@ -43,7 +43,7 @@ class OpenSetModel(PythonModel):
         if table.empty:  # MLflow drops columns that the signature does not have
             raise DataError("got a table without an image; need a column `image` (bytes, base64 or pixels) or `path`")
         if "image" not in table:
-            encoded = [_read(str(path)) for path in table["path"]]
+            encoded = [_read(str(path), row) for row, path in enumerate(table["path"])]
         elif isinstance(table["image"].iloc[0], bytes | str):
             encoded = [_decoded(value, row) for row, value in enumerate(table["image"])]
         else:
@@ -74,18 +74,25 @@ def _decoded(value: Any, row: int) -> bytes:
         ) from error
 
 
-def _read(path: str) -> bytes | None:
-    """A file below the image root: whoever can send requests must not learn which other files there are."""
+def _read(path: str, row: int) -> bytes | None:
+    """A file below the image root: whoever can send requests must not learn which other files there are, nor where."""
     root = os.environ.get(IMAGE_ROOT)
     if not root:
         raise DataError(
             f"a column `path` needs {IMAGE_ROOT}, which is not set; set it to the folder of the images, or "
             "send a column `image`"
         )
-    place = Path(root, path).resolve()
-    if not place.is_relative_to(Path(root).resolve()):
-        raise DataError(f"{path} is not below the folder that {IMAGE_ROOT} names; give a path in it")
-    return read_content(place)
+    try:
+        place = Path(root, path).resolve()
+        if place.is_relative_to(Path(root).resolve()):
+            return read_content(place)
+    except DataError as error:
+        raise DataError(f"row {row}: {str(error).replace(str(place), path)}") from error
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a link in a circle, a null character
+        raise DataError(
+            f"row {row}: `path` is that of no file; give one in the folder that {IMAGE_ROOT} names"
+        ) from error
+    raise DataError(f"row {row}: {path} is not below the folder that {IMAGE_ROOT} names; give a path in it")
 
 
 set_model(OpenSetModel())

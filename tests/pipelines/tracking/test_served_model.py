@@ -101,21 +101,27 @@ class TestInPython:
     @pytest.mark.parametrize(
         ("path", "reason"),
         [
-            ("gone.png", r"gone\.png cannot be read"),
+            ("gone.png", r"row 0: gone\.png cannot be read"),
+            ("circle.png", "row 0: `path` is that of no file; give one in the folder that PROSER_IMAGE_ROOT names"),
+            ("null\0.png", "row 0: `path` is that of no file"),
+            ("long" * 1000 + ".png", "row 0: `path` is that of no file"),
             ("/etc/passwd", "/etc/passwd is not below the folder"),
             ("../secret.png", "is not below"),
             ("link.png", "is not below"),
         ],
     )
-    def test_no_path_leads_out_of_the_image_root(
+    def test_no_path_leads_out_of_the_image_root_or_reveals_it(
         self, model: PyFuncModel, path: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "secret.png").write_text("secret")
         (tmp_path / "root").mkdir()
         (tmp_path / "root/link.png").symlink_to(tmp_path / "secret.png")
+        (tmp_path / "root/circle.png").symlink_to("circle.png")
         monkeypatch.setenv("PROSER_IMAGE_ROOT", str(tmp_path / "root"))
-        with pytest.raises(MlflowException, match=reason):
+        with pytest.raises(MlflowException, match=reason) as refused:
             model.predict(pd.DataFrame({"path": [path]}))
+        assert refused.value.error_code == "INVALID_PARAMETER_VALUE"
+        assert str(tmp_path) not in str(refused.value), "nobody learns where the folder is"
 
     def test_pixels_out_of_range_are_refused(self, model: PyFuncModel, pixels: np.ndarray) -> None:
         for images in (pixels.astype(np.int64) + 1, pixels / 255):
