@@ -3,6 +3,7 @@
 import fcntl
 import glob
 import mmap
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeGuard
@@ -30,7 +31,8 @@ def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
     """`padded_versions` of a whole file, mapped from a hidden one in its folder; the first process writes that.
 
     Its name has inode, size and time of the file that it was made of; tables of a file that is no longer there are
-    removed. Where it cannot be written, or the file system has no locks, this process holds a table of its own.
+    removed, and a damaged one is written again. Where it cannot be written, or the file system has no locks, this
+    process holds a table of its own.
     """
     source = Path(str(images.filename))
     with suppress(OSError):
@@ -39,11 +41,14 @@ def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
         path = source.with_name(f".{source.stem}.crops-{identity}-{padding}-{int(flip)}.npy")
         with source.with_name(f".{source.stem}.crops.lock").open("w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a table that another process replaced would be held beside the new one
-            if not path.is_file():
-                for table in source.parent.glob(f".{glob.escape(source.stem)}.crops-*.npy"):
-                    if identity not in table.name:
-                        table.unlink()
-                with atomic_path(path) as temporary, temporary.open("wb") as file:
-                    np.save(file, padded_versions(images, padding, flip))
-            return np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
+            with suppress(FileNotFoundError, ValueError, EOFError):  # there is none, or a damaged one
+                return np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
+            for table in source.parent.glob(f".{glob.escape(source.stem)}.crops-*.npy"):
+                if identity not in table.name:
+                    table.unlink()
+            with atomic_path(path) as temporary, temporary.open("wb") as file:
+                np.save(file, padded_versions(images, padding, flip))
+                file.flush()
+                os.fsync(file.fileno())  # a power cut could leave a file of the right size without its content
+            return np.load(path, mmap_mode="c")
     return padded_versions(images, padding, flip)

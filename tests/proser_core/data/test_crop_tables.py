@@ -94,6 +94,15 @@ def test_of_other_images_it_is_written_again(mapped: np.memmap, tmp_path: Path, 
     assert table_in(tmp_path).samefile(str(table.filename)), "tables of images that are gone are removed"
 
 
+@pytest.mark.parametrize("length", [0, 4, 100, 200])
+def test_a_damaged_one_is_written_again(mapped: np.memmap, tmp_path: Path, length: int) -> None:
+    """As a power cut may leave it: empty, or cut in its header or in its content."""
+    shared_table(mapped, 2, True)
+    os.truncate(table_in(tmp_path), length)
+    np.testing.assert_array_equal(shared_table(mapped, 2, True), padded_versions(IMAGES, 2, True))
+    np.testing.assert_array_equal(np.load(table_in(tmp_path)), padded_versions(IMAGES, 2, True))
+
+
 def test_tables_of_one_file_by_padding_and_of_files_beside_it_stay(mapped: np.memmap, tmp_path: Path) -> None:
     np.save(tmp_path / "train_images_2.npy", IMAGES)
     for images in (mapped, np.load(tmp_path / "train_images_2.npy", mmap_mode="r")):
