@@ -7,8 +7,9 @@ import math
 import os
 import platform
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,31 @@ def ieee_convolutions(device: "torch.device") -> AbstractContextManager[None]:
 
     if device.type != "cuda":
         return nullcontext()
-    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    return _ieee.joined(torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False))
+
+
+class _ProcessWide:
+    """A context for all threads: the first one enters it, and the last one leaves it."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._entered = threading.Lock(), 0, ExitStack()
+
+    @contextmanager
+    def joined(self, context: AbstractContextManager[None]) -> Iterator[None]:
+        with self._lock:
+            if not self._inside:
+                self._entered.enter_context(context)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._entered.close()
+
+
+_ieee = _ProcessWide()
 
 
 @contextmanager

@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from proser_core.config import ClusterConfig, Recipe
-from proser_core.processor import bound_threads, has_bf16, resolve_precision
+from proser_core.processor import bound_threads, has_bf16, ieee_convolutions, resolve_precision
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,18 @@ def test_torch_takes_the_cores_of_a_container(tmp_path, monkeypatch, quota, give
         (tmp_path / "cpu.max").write_text(quota)
     bound_threads(tmp_path / "cpu.max")
     assert os.environ.get("OMP_NUM_THREADS") == threads
+
+
+def test_no_thread_takes_the_precision_of_convolutions_from_another() -> None:
+    """The flags of cuDNN are those of the process, and are there without a GPU, too."""
+    cuda, cudnn = torch.device("cuda"), torch.backends.cudnn
+    with cudnn.flags(allow_tf32=True, deterministic=False):
+        batch, loading = ieee_convolutions(cuda), ieee_convolutions(cuda)
+        for step in (loading.__enter__, batch.__enter__, lambda: loading.__exit__(None, None, None)):
+            step()
+            assert (cudnn.allow_tf32, cudnn.deterministic) == (False, True)
+        batch.__exit__(None, None, None)
+        assert (cudnn.allow_tf32, cudnn.deterministic) == (True, False)
 
 
 FAULTS_OF_LATER_STEPS = """
