@@ -64,7 +64,6 @@ def evaluate_settings(
     correct = scores.known_predictions[is_known] == targets[is_known]
     known = scores.scores[is_known]
     ranks = KnownRanks.of(known, correct)
-    known_confusion = confusion_matrix(targets[is_known], predictions[is_known], scores.num_known)
     settings: dict[Setting, SettingMetrics] = {}
     for setting in split.settings:
         rows = np.isin(class_ids, split.unknown_in(setting))
@@ -73,14 +72,14 @@ def evaluate_settings(
                 f"the test setting {setting_name(setting)} has no image of its unknown classes; give some, or omit it"
             )
         unknown = scores.scores[rows]
-        confusion = known_confusion + confusion_matrix(targets[rows], predictions[rows], scores.num_known)
+        both = is_known | rows
         settings[setting] = SettingMetrics(
             openness=split.openness(setting),
             auroc=ranks.auroc(unknown),
             aupr=aupr(known, unknown),
             fpr95=fpr_at_positive_rate(known, unknown),
             oscr=ranks.oscr(unknown),
-            macro_f1=macro_f1(confusion),
+            macro_f1=macro_f1(targets[both], predictions[both], scores.num_known),
         )
     return TestMetrics(
         closed_set_accuracy=float(correct.mean()),
@@ -164,12 +163,14 @@ def balanced_accuracy(correct: np.ndarray, targets: np.ndarray) -> float:
     return float(shares.mean())
 
 
-def macro_f1(confusion: np.ndarray) -> float:
-    """Unweighted mean F1 over the K known classes and unknown, from counts [K+1 true, K+1 predicted].
+def macro_f1(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> float:
+    """Unweighted mean F1 over the K known classes and unknown, of targets and predictions int64[N] in 0..K.
 
     A class that neither occurs nor is predicted is left out, as in scikit-learn.
     """
-    return float(_mean_f1(np.diag(confusion), confusion.sum(axis=0) + confusion.sum(axis=1)))
+    true, called = (np.asarray(each, np.int64) for each in (targets, predictions))
+    hits, occur, calls = (np.bincount(each, minlength=num_known + 1) for each in (true[true == called], true, called))
+    return float(_mean_f1(hits, occur + calls))
 
 
 def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
@@ -190,7 +191,7 @@ def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: i
         raise DataError(f"got {len(predictions)} predictions and {len(targets)} targets; need one of each per image")
     if not len(targets):
         raise DataError("a macro-F1 needs images; got none")
-    return macro_f1(confusion_matrix(targets, predictions, num_known))
+    return macro_f1(targets, predictions, num_known)
 
 
 def macro_f1_of_calls(calls: np.ndarray, targets: np.ndarray) -> float:

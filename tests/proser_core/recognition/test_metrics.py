@@ -103,6 +103,12 @@ def test_a_known_class_without_a_test_image_costs_no_macro_f1():
     assert open_set_macro_f1(np.array([0, 2, 1, 3]), targets, 3) == pytest.approx((2 / 3 + 1 + 0 + 1) / 4)
 
 
+def test_a_macro_f1_of_very_many_classes_takes_no_matrix_of_them() -> None:
+    """Which would hold 80 GB."""
+    targets = np.array([0, 99_999, 100_000, 7])
+    assert open_set_macro_f1(np.array([0, 99_999, 100_000, 8]), targets, 100_000) == 3 / 5
+
+
 def textbook_oscr(known: np.ndarray, correct: np.ndarray, unknown: np.ndarray) -> float:
     """Trapezoids below the points (false positive rate, correct classification rate) of every threshold."""
     points = [(0.0, 0.0)]
