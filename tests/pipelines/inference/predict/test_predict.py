@@ -266,7 +266,7 @@ def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, t
     text = terminal.read()
     assert "2 images in" in text
     assert f"skipped: {tmp_path}/damaged\\x0a\\xe9.png" in text
-    assert f"first {tmp_path}/notes\\x0a\\xe9.txt" in text
+    assert f"the first is {tmp_path}/notes\\x0a\\xe9.txt" in text
 
 
 def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path, monkeypatch) -> None:
