@@ -16,7 +16,7 @@ DIED = re.compile(r"\bpid: (\d+).*\bip: (\S+).*Worker exit type: SYSTEM_ERROR", 
 """Ray 2.60's error of a process that ended without a Python exception; another text is shown as it is."""
 
 
-LEFT = f"its machines were preempted {RETRIES + 1} times; the same command goes on from its last epoch"
+LEFT = f"its machines were preempted {RETRIES + 1} times; the same command continues from its last epoch"
 
 
 class LeavingError(Exception):

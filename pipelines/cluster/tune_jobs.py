@@ -146,7 +146,7 @@ class _LostWorkers(tune.Callback):
         """Called by Tune where it attempts a trial again. A machine that was announced to go away is no failure."""
         title = self._titles.get(Path(json.loads(trial.config["job"])["folder"]).name, "a training")
         times = f" ({trial.num_failures} of at most {RETRIES} times)" if trial.num_failures else ""
-        warn(f"the worker of {title} was lost or failed{times}; it goes on from its last epoch")
+        warn(f"the worker of {title} was lost or failed{times}; it continues from its last epoch")
 
 
 def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:

@@ -150,7 +150,7 @@ def storage_errors(objects: Objects) -> Iterator[None]:
             raise
         raise StorageError(
             f"the storage {objects.uri} does not answer ({first_line(error)}); its content is safe, and the same "
-            "command goes on once it answers"
+            "command continues once it answers"
         ) from error
 
 

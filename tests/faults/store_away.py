@@ -77,7 +77,7 @@ def away(lab: Lab) -> Loss:
             store.answers_503 = True
             sweep.ended(1)
             said = sweep.complained().strip()
-            advised = "does not answer" in said and "the same command goes on once it answers" in said
+            advised = "does not answer" in said and "the same command continues once it answers" in said
             require(advised and len(said.splitlines()) == 1, f"not one line with advice: {said}")
             sweep.until_gone()
             store.answers_503 = False

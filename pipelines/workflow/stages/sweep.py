@@ -52,7 +52,7 @@ def sweep(
     found = [rows.row(trial) for trial in trials]
     timed_out = any(row["status"] == "stopped" and row["key"] not in behind for row in found)
     if timed_out:
-        session.say("  the time is up; the same command goes on, with as much time again")
+        session.say("  the time is up; the same command continues, with as much time again")
     try:
         return _write(found, trials, folder, timed_out)
     except TrainingError:  # the node that tracks rows is not reached

@@ -33,4 +33,4 @@ for handler in (signal.default_int_handler, signal.SIG_IGN):
 def test_a_lost_node_ends_the_wait() -> None:
     found = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, timeout=120, check=False)
     assert found.stdout.count("the raylet, was killed or lost") == 2, found.stderr
-    assert found.stdout.count("the same command goes on") == 2
+    assert found.stdout.count("the same command continues") == 2

@@ -118,7 +118,7 @@ def test_a_worker_that_is_lost_and_replaced_costs_one_line(
     time.sleep(2)  # for what Ray prints late
     out, err = capfd.readouterr()
     assert "(raylet)" not in out
-    lost = "proser: the worker of C=3 was lost or failed (1 of at most 3 times); it goes on from its last epoch"
+    lost = "proser: the worker of C=3 was lost or failed (1 of at most 3 times); it continues from its last epoch"
     assert err.splitlines() == [lost]
 
 

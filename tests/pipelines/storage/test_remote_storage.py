@@ -42,7 +42,7 @@ def test_a_storage_that_goes_away_is_one_clear_error(tmp_path: Path) -> None:
     with s3_server() as query:
         objects = replace(open_objects(f"s3://{BUCKET}/x?{query}"), retry_for_s=0.0)
     mirror = Mirror(tmp_path, objects=objects)
-    with pytest.raises(StorageError, match=r"does not answer .* the same command goes on"):
+    with pytest.raises(StorageError, match=r"does not answer .* the same command continues"):
         mirror.push(artefact(tmp_path / "trials/k", a="1"))
 
 
