@@ -1,7 +1,7 @@
 """`python -m benchmarks.gpu_kit JOBS`: all that a borrowed GPU should measure, in pieces that resume, into one folder.
 
 The tests that need a GPU; the graphed step against the eager and the released form; 25 points in turn and side by side;
-then the job files JOBS/*/JOB.json, as `proser reproduce --jobs JOBS` writes them. The same command goes on, and skips
+then the job files JOBS/*/JOB.json, as `proser reproduce --jobs JOBS` writes them. The same command continues, and skips
 what has finished. It needs torch and pytest, no Ray. Exit codes: 0 all is finished, 1 something failed, 2 bad input, 75
 the time is over.
 """
@@ -50,7 +50,7 @@ def _run_parts(options: argparse.Namespace) -> int:
     for name, command in parts(options, kit).items():
         code = _run(name, command, kit, deadline)
         if code is None:
-            print(f"{name}: the time is over; the same command goes on", flush=True)
+            print(f"{name}: the time is over; the same command continues", flush=True)
             return TIME_OVER
         print(f"{name}: {'done' if code == 0 else f'failed with exit code {code}'}", flush=True)
         failed += code != 0

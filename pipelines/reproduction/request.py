@@ -10,7 +10,7 @@ import tyro
 from pipelines.recipes import RECIPES
 from pipelines.reproduction.protocols import PROTOCOLS, Study
 from pipelines.storage.option import DEFAULT_STORAGE
-from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, SplitIndices, Storage
+from pipelines.workflow.requests import UNNAMED, ClusterFile, DataDir, SplitIndices, StoragePlace
 from proser_core.config import DataConfig, Recipe
 from proser_core.config.own_networks import ScheduleName
 
@@ -33,7 +33,7 @@ class FiguresRequest:
     data_dir: Annotated[
         DataDir, tyro.conf.arg(help="Directory of MNIST, and of the outlier sets to draw examples from.")
     ] = None
-    storage: Storage = DEFAULT_STORAGE
+    storage: StoragePlace = DEFAULT_STORAGE
     cluster_file: ClusterFile = None
 
 
@@ -47,7 +47,7 @@ class ReproduceRequest:
     names: tyro.conf.Suppress[tuple[str, ...]]
     recipe: Annotated[Recipe, tyro.conf.arg(name="", constructor=Settings)]
     data_dir: DataDir = None
-    storage: Storage = DEFAULT_STORAGE
+    storage: StoragePlace = DEFAULT_STORAGE
     split_family: str = ""
     """Published class lists (see `proser list`), or `permuted` for our own; by default the protocol's."""
     split_indices: SplitIndices = ()

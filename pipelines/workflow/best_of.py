@@ -213,7 +213,7 @@ def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Me
 
 
 def _plain_tables(networks: Networks, trial: Artefact, control: Row | None, store: Storage | None) -> PlainTables:
-    """Those of the class split of a trial."""
+    """The plain tables of a trial's class split."""
     pretrained = _pretraining_of(trial, networks.recipe, networks.task, store)
     if control and find_artefact(store, networks.trial_folders / control["key"]) is None:
         control = None
@@ -256,6 +256,7 @@ def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Stor
     inputs = read_json(trial.path / MANIFEST)["inputs"]
     if inputs["weights"]:
         return _input_of(trial, "weights", spec.PRETRAIN, store)
+    recipe = replace(recipe, precision="bf16" if inputs["bf16"] else "fp32")  # which sweeps once left to each machine
     plan = plan_pretraining(recipe, task, trial.path.parents[1], code=inputs["code"])
     return find_artefact(store, plan.folder)
 

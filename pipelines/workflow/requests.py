@@ -52,7 +52,7 @@ DataDir = Annotated[
         "own folders, or for `folder` your own images (DIR/CLASS/*, or DIR/train/CLASS/* next to val/ and test/)."
     ),
 ]
-Storage = Annotated[
+StoragePlace = Annotated[
     Path | str,
     _read_by(parse_storage, Path | str, "FOLDER|URI"),
     tyro.conf.arg(
@@ -78,7 +78,7 @@ class RunRequest:
 
     recipe: Annotated[Recipe, UNNAMED]
     data_dir: DataDir = None
-    storage: Storage = DEFAULT_STORAGE
+    storage: StoragePlace = DEFAULT_STORAGE
     pretrained: Path | None = None
     """Your own closed-set checkpoint (safetensors or a state_dict), instead of pretraining."""
     cluster_file: ClusterFile = None
@@ -107,7 +107,7 @@ class SweepRequest:
     split_indices: SplitIndices = ()
     """Class splits, such as 0-4 or 0,2,5; by default the recipe's own data.split-index."""
     data_dir: DataDir = None
-    storage: Storage = DEFAULT_STORAGE
+    storage: StoragePlace = DEFAULT_STORAGE
     cluster_file: ClusterFile = None
     num_samples: int = 32
     """Points to draw from each search space with random draws. Those that fall behind are stopped early."""
@@ -201,4 +201,4 @@ class PromoteRequest:
     prediction then takes as many forward passes."""
     split_index: int | None = None
     """With --best-of: class split of the trial; by default the sweep's first."""
-    storage: Annotated[Storage, tyro.conf.arg(help="With --best-of: storage of that sweep.")] = DEFAULT_STORAGE
+    storage: Annotated[StoragePlace, tyro.conf.arg(help="With --best-of: storage of that sweep.")] = DEFAULT_STORAGE

@@ -46,7 +46,7 @@ class StaleArtefact:
 
 def stale_artefacts(root: Path, older_than: float, outdated: bool) -> Iterator[StaleArtefact]:
     """Folders that nothing was written to for `older_than` days: unfinished work, also trainings that the same command
-    of the same code would go on with, and what Ray left. With `outdated` also finished work of other code, which is
+    of the same code would go on with, and what Ray left. With `outdated` also finished work of outdated code, which is
     never reused. Folders whose names no run would choose are not ours."""
     before = time.time() - older_than * DAY
     for stage in FOLDERS:

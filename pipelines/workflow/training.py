@@ -44,8 +44,7 @@ class TrainingInputs:
     def of(
         cls, recipes: list[Recipe], data_dir: DataRoot, finetunes: list[FinetuneConfig], **more: Any
     ) -> "TrainingInputs":
-        """Inputs with the images of each class split. Raises ProserError for images that cannot be
-        used."""
+        """Inputs with the images of each class split. Raises ProserError for images that cannot be used."""
         for recipe in recipes:
             check_split(recipe, data_dir)
         return cls(

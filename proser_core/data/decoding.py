@@ -164,8 +164,8 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
                 )
             if max(image.size) > MAX_SIDE:
                 raise ImageTooLargeError(
-                    f"{name}: the image has {width} x {height} pixels; need {MAX_SIDE:,} or fewer on a side. Make it "
-                    "smaller or remove it"
+                    f"{name}: the image has {image.width} x {image.height} pixels; need {MAX_SIDE:,} or fewer on a "
+                    "side. Make it smaller or remove it"
                 )
             if image.mode in RANGELESS and (image.format, image.mode) != ("PPM", "I"):  # Pillow scales PGM to 16 bits
                 raise DataError(
@@ -190,7 +190,7 @@ def undecodable(name: str, reason: object) -> DataError:
 
 
 def _countable(content: bytes) -> Iterator[tuple[str, str, int, int]]:
-    """Of what Pillow and its decoders take long for many: format, parts, their number, and how many there may be."""
+    """What many of take Pillow or its decoders long: the format, the parts, their number, and the most allowed."""
     if content.startswith(b"\xff\xd8"):
         yield "JPEG", "blocks of EXIF", content.count(EXIF), MAX_EXIF
         yield "JPEG", "scans", sum(1 for _ in SCAN.finditer(content)), MAX_SCANS

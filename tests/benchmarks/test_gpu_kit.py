@@ -39,7 +39,7 @@ def test_it_goes_on_after_each_piece_without_ray_and_what_it_made_is_imported(tm
     there = {"PYTHONPATH": f"{alone}{os.pathsep}{ROOT}"}
     stopped = run([*kit, "--minutes", "0"], ROOT, **there)
     assert stopped.returncode == TIME_OVER, stopped.stderr
-    assert "tests: the time is over; the same command goes on" in stopped.stdout
+    assert "tests: the time is over; the same command continues" in stopped.stdout
     for _ in range(2):
         done = run(kit, ROOT, **there)
         assert done.returncode == 0, done.stdout + done.stderr

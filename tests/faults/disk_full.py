@@ -17,7 +17,7 @@ SIZE = 128  # MiB; a plan that asks for more is refused
 
 
 def full(lab: Lab) -> Loss:
-    """Another file takes all the room of the disk in mid-sweep; it goes, and the same command goes on."""
+    """Another file takes all the room of the disk in mid-sweep; it goes, and the same command continues."""
     undisturbed = lab.undisturbed()
     with _small_disk(lab.root / "disk") as disk:
         with lab.sweep(storage=disk) as sweep:

@@ -10,7 +10,7 @@ LATEST = 2.0  # seconds after an epoch, at most, at which the driver is killed
 
 
 def killed(lab: Lab) -> Loss:
-    """The driver is killed with `kill -9` at random moments, and the same command goes on."""
+    """The driver is killed with `kill -9` at random moments, and the same command continues."""
     undisturbed, draws = lab.undisturbed(), lab.draws("driver")
     total = sum(undisturbed.epochs.values())
     moments = [(epoch, draws.uniform(0, LATEST)) for epoch in sorted(draws.sample(range(total), 2 if lab.quick else 5))]
@@ -29,7 +29,7 @@ def killed(lab: Lab) -> Loss:
 
 
 def interrupted(lab: Lab) -> Loss:
-    """Ctrl-C in the pretraining and in mid-sweep; the same command goes on."""
+    """Ctrl-C in the pretraining and in mid-sweep; the same command continues."""
     undisturbed = lab.undisturbed()
     with lab.sweep() as sweep:
         for epoch in (1, sum(undisturbed.epochs.values()) // 2):

@@ -51,7 +51,7 @@ def _second_killed(lab: Lab, fault: str, before: Callable[[Head], None]) -> Loss
 
 
 def head_lost(lab: Lab) -> Loss:
-    """The head node is killed in mid-sweep, and with it the cluster; the same command goes on with another cluster."""
+    """The head node is killed in mid-sweep, and the cluster with it; the same command continues with another one."""
     undisturbed = lab.undisturbed()
     with lab.sweep(("--cluster.address", "auto")) as sweep:
         with head_node(PYTHONPATH=PROJECT) as head:

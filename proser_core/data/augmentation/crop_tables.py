@@ -6,6 +6,7 @@ import mmap
 import os
 from contextlib import suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import TypeGuard
 
 import numpy as np
@@ -18,6 +19,12 @@ def padded_versions(images: np.ndarray, padding: int, flip: bool) -> np.ndarray:
     border = ((0, 0), (padding, padding), (padding, padding), (0, 0))
     padded = np.pad(images, border)
     return np.stack([padded, padded[:, :, ::-1]]) if flip else padded[None]
+
+
+def _shape(images: np.ndarray, padding: int, flip: bool) -> tuple[int, ...]:
+    """Of `padded_versions`."""
+    count, height, width, channels = images.shape
+    return (1 + flip, count, height + 2 * padding, width + 2 * padding, channels)
 
 
 def is_whole_file(images: np.ndarray) -> TypeGuard[np.memmap]:
@@ -41,8 +48,10 @@ def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
         path = source.with_name(f".{source.stem}.crops-{identity}-{padding}-{int(flip)}.npy")
         with source.with_name(f".{source.stem}.crops.lock").open("w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a table that another process replaced would be held beside the new one
-            with suppress(FileNotFoundError, ValueError, EOFError):  # there is none, or a damaged one
-                return np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
+            with suppress(FileNotFoundError, ValueError, EOFError, TokenError):  # there is none, or a damaged one
+                table = np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
+                if (table.dtype, table.shape) == (images.dtype, _shape(images, padding, flip)):
+                    return table
             for table in source.parent.glob(f".{glob.escape(source.stem)}.crops-*.npy"):
                 if identity not in table.name:
                     table.unlink()

@@ -19,12 +19,13 @@ from proser_core import job as runner
 from proser_core.config import Recipe
 from proser_core.errors import CheckpointError, ConfigError, TrainingError
 from proser_core.jobs.spec import write_failure
+from proser_core.processor import resolve_precision
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
 
 
 def recipe() -> Recipe:
-    return replace(tiny_recipe(), space="two_points")
+    return replace(tiny_recipe(), space="two_points", precision="auto")
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,7 @@ def test_the_job_file_has_the_control_the_recipes_point_and_the_space_and_its_ta
     assert values["task"].startswith("task/")
     assert values["code"].keys() == {"prepare", "train", "sources", "own"}
     assert "data_dir" not in values
+    assert values["recipe"]["precision"] == "auto", "the machine that trains decides"
 
 
 def test_an_import_has_a_run_for_each_training_with_its_curve_and_metrics(
@@ -79,6 +81,7 @@ def test_an_import_registers_the_model_and_ends_with_the_tables(
 ) -> None:
     assert "models:/proser/1" in imported[0]
     assert "5 finished folders copied, 0 there already" in imported[0]
+    assert imported[1].data.params["precision"] == ("bf16" if resolve_precision(recipe()) else "fp32")
     assert run_folder.client.get_registered_model("proser").aliases.keys() == {"candidate", "champion"}
 
 

@@ -26,9 +26,11 @@ def test_networks_of_methods_travel_with_job_files(
     folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = {"methods": ("MaxLogit", METHOD.name), "storage": tmp_path / "storage", "split_indices": (0,)}
+    asked["recipe"] = replace(request(folder, "few").recipe, precision="auto")
     code, _ = printed(reproduce, request(folder, "few", jobs=tmp_path / "jobs", **asked))
     assert code == 0
     (job,) = (tmp_path / "jobs").glob("*/JOB.json")
+    assert read_json(job)["recipe"]["precision"] == "auto", "the machine that trains decides"
     with pytest.MonkeyPatch.context() as patch:  # the folders are those of the Python that wrote the file
         patch.setattr("proser_core.jobs.own_networks.plans.network_code", lambda network: ["of another", "Python"])
         assert runner.main([str(job), str(tmp_path / "OUT")]) == 0
