@@ -21,12 +21,6 @@ def padded_versions(images: np.ndarray, padding: int, flip: bool) -> np.ndarray:
     return np.stack([padded, padded[:, :, ::-1]]) if flip else padded[None]
 
 
-def _shape(images: np.ndarray, padding: int, flip: bool) -> tuple[int, ...]:
-    """Of `padded_versions`."""
-    count, height, width, channels = images.shape
-    return (1 + flip, count, height + 2 * padding, width + 2 * padding, channels)
-
-
 def is_whole_file(images: np.ndarray) -> TypeGuard[np.memmap]:
     """Whether these are all images of a mapped .npy file. A part of one is a memmap with its name, too."""
     if not (isinstance(images, np.memmap) and isinstance(images.base, mmap.mmap)):
@@ -50,7 +44,8 @@ def shared_table(images: np.memmap, padding: int, flip: bool) -> np.ndarray:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a table that another process replaced would be held beside the new one
             with suppress(FileNotFoundError, ValueError, EOFError, TokenError):  # there is none, or a damaged one
                 table = np.load(path, mmap_mode="c")  # pages are shared until one is written to, which nobody does
-                if (table.dtype, table.shape) == (images.dtype, _shape(images, padding, flip)):
+                one = padded_versions(images[:1], padding, flip)
+                if (table.dtype, table.shape) == (one.dtype, (len(one), len(images), *one.shape[2:])):
                     return table
             for table in source.parent.glob(f".{glob.escape(source.stem)}.crops-*.npy"):
                 if identity not in table.name:

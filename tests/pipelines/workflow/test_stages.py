@@ -13,17 +13,16 @@ from training_jobs import ignore
 
 from pipelines.reports.scores_page import SCORES_PAGE
 from pipelines.storage.storage import Storage
-from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
 from pipelines.workflow.stages.pretrain import is_near_chance
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.trained_split import TrainedSplit
 from pipelines.workflow.training import finetunes_of
-from proser_core.config import CalibrationConfig, DataConfig, Recipe
+from proser_core.config import CalibrationConfig
 from proser_core.config.calibration import NetworkName
 from proser_core.data.tasks import OpenSetTask, TaskSummary
-from proser_core.errors import CalibrationError, ConfigError, DataError, TrainingError
+from proser_core.errors import CalibrationError, ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.further_development import check_further, further_images
 from proser_core.jobs.network_tables import TABLES, load_further
@@ -32,7 +31,6 @@ from proser_core.jobs.trials import check_score
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
-from proser_core.store.code_version import imported_modules, source_digests
 from proser_core.store.store import Artefact, Progress
 from tune_spaces import space_info
 
@@ -58,6 +56,12 @@ def trained(split: TrainedSplit, tmp_path_factory: pytest.TempPathFactory) -> Tr
         run_job(trial.job(split.task, split.pretrained), ignore)
     rows = TrialRows({0: split.task}, {"betas": points}, (), lambda: "nothing was said")
     return Trained(split, [rows.row(trial) for trial in trials], store.root / spec.TRIALS)
+
+
+def write_report(split: TrainedSplit, trained: Trained, evaluated: Path, folder: Path) -> None:
+    """The stage report of what was evaluated."""
+    infos = {split.recipe.space: space_info(split.recipe.space)}
+    report(split, trained.rows, Artefact(evaluated, ""), infos, trained.folders, folder)
 
 
 def test_rows_say_what_became_of_each_trial(trained: Trained, tmp_path: Path) -> None:
@@ -134,14 +138,7 @@ def test_a_report_is_made_of_the_rows_and_the_evaluation_alone(trained: Trained,
     for each in (evaluated, folder):
         each.mkdir()
     evaluate_run(networks_of(split, trained.folders), split.pretrained, trained.rows, None, evaluated)
-    report(
-        split,
-        trained.rows,
-        Artefact(evaluated, ""),
-        {split.recipe.space: space_info(split.recipe.space)},
-        trained.folders,
-        folder,
-    )
+    write_report(split, trained, evaluated, folder)
     names = {path.name for path in (folder / "tables").iterdir()}
     assert {"evaluation.json", "recipe.json", "class_split.json", "data_fingerprint.json"} <= names
     assert "CE control" in (folder / "results.md").read_text()
@@ -197,14 +194,7 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
 
     evaluate_run(*given)
     assert sorted((store.root / TABLES).glob("*")) == computed
-    report(
-        split,
-        trained.rows,
-        Artefact(evaluated, ""),
-        {split.recipe.space: space_info(split.recipe.space)},
-        trained.folders,
-        folder,
-    )
+    write_report(split, trained, evaluated, folder)
     page = (folder / "tables" / SCORES_PAGE).read_text()
     assert page.count("(chosen)") == 3
     assert "development, noise" in page
@@ -241,14 +231,7 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     val = OpenSetTask.load(split.task.path).val
     scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
     np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
-    report(
-        split,
-        trained.rows,
-        Artefact(evaluated, ""),
-        {split.recipe.space: space_info(split.recipe.space)},
-        trained.folders,
-        folder,
-    )
+    write_report(split, trained, evaluated, folder)
     assert f"Network of the model: {found['network']}" in (folder / "results.md").read_text()
     for name in ("scores", "macro_f1_over_known_rate", "known_rate", "confusion"):
         assert f"<title>{wanted}: " in (folder / "figures" / f"{name}.svg").read_text()
@@ -294,57 +277,6 @@ def test_a_score_or_development_set_that_cannot_be_used_is_refused(
 
     with pytest.raises(ConfigError, match=message):
         check()
-
-
-def test_a_development_set_of_files_has_no_place_beside_classes_of_ones_own(tmp_path: Path) -> None:
-    recipe = Recipe(
-        data=DataConfig(name="folder", num_known=0, unknown_settings=(), development="none"),
-        calibration=CalibrationConfig(score="auto", development=("cifar10",)),
-    )
-    for place, error in (("cat", "move your classes to train/CLASS"), ("train/cat", "cifar10 was not found")):
-        (tmp_path / place).mkdir(parents=True)
-        with pytest.raises((ConfigError, DataError), match=error):
-            check_further(recipe, tmp_path)
-    generated = replace(recipe, calibration=CalibrationConfig(score="auto", development=("noise",)))
-    check_further(generated, tmp_path)
-
-
-@pytest.mark.parametrize("tested", ["imagenet-crop", "lsun-crop"])
-def test_test_images_in_another_size_choose_no_score(tested: str) -> None:
-    data = DataConfig(num_known=10, name="cifar10", unknown_settings=(), outliers=(tested,), development="cifar100")
-    chosen = CalibrationConfig(score="auto", development=(tested.replace("crop", "resize"),))
-    with pytest.raises(ConfigError, match="whose classes or images are known, tested on"):
-        check_further(Recipe(data=data, calibration=chosen), None)
-
-
-@pytest.mark.parametrize(("development", "outliers"), [("mnist-noise", ()), ("mnist-noise", ("noise",))])
-def test_images_made_of_test_images_choose_no_score(development: str, outliers: tuple[str, ...]) -> None:
-    name, settings = ("digits", ()) if outliers else ("mnist", (4,))
-    data = DataConfig(num_known=6, name=name, unknown_settings=settings, outliers=outliers)
-    chosen = CalibrationConfig(score="auto", development=(development,))
-    with pytest.raises(ConfigError, match="whose classes or images are known, tested on"):
-        check_further(Recipe(data=data, calibration=chosen), None)
-
-
-def test_the_key_of_an_evaluation_holds_the_core_and_its_own_file_alone() -> None:
-    stage = STAGES["evaluate"]
-    assert all(module == stage or module.startswith("proser_core.") for module in imported_modules(stage))
-
-
-def test_older_results_are_found_where_the_network_is_not_chosen() -> None:
-    assert "network" not in decisive(Recipe())["calibration"]
-    chosen = Recipe(calibration=CalibrationConfig(network="auto"))
-    assert decisive(chosen)["calibration"]["network"] == "auto"
-
-
-def test_every_stage_has_a_module() -> None:
-    assert source_digests(*STAGES.values())
-
-
-def test_an_input_of_which_nothing_is_known_is_no_part_of_a_key_in_silence(trained: Trained) -> None:
-    assert decisive([trained.split.task, None, {"a": 1}]) == [trained.split.task.digest, None, {"a": 1}]
-    with pytest.raises(TypeError, match="an input of type PosixPath"):
-        decisive({"folder": Path("somewhere")})
 
 
 @pytest.mark.parametrize(

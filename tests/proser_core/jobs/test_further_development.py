@@ -4,12 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from frozen_features import as_artefact
 from small_tasks import small_task
 
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
 from proser_core.data.readers import digits
-from proser_core.jobs.further_development import further_images
+from proser_core.errors import ConfigError, DataError
+from proser_core.jobs.further_development import check_further, further_images
 from proser_core.jobs.network_tables import load_further
 from proser_core.store.store import Store
 
@@ -40,3 +42,33 @@ def test_they_are_drawn_by_the_seed_from_the_training_images_as_many_as_there_ar
 def test_without_a_name_there_are_none(tmp_path: Path) -> None:
     task = as_artefact(small_task(), tmp_path / "task")
     assert load_further(further_images(Recipe(), task, None, Store(tmp_path / "storage"))) == {}
+
+
+def test_a_development_set_of_files_has_no_place_beside_classes_of_ones_own(tmp_path: Path) -> None:
+    recipe = Recipe(
+        data=DataConfig(name="folder", num_known=0, unknown_settings=(), development="none"),
+        calibration=CalibrationConfig(score="auto", development=("cifar10",)),
+    )
+    for place, error in (("cat", "move your classes to train/CLASS"), ("train/cat", "cifar10 was not found")):
+        (tmp_path / place).mkdir(parents=True)
+        with pytest.raises((ConfigError, DataError), match=error):
+            check_further(recipe, tmp_path)
+    generated = replace(recipe, calibration=CalibrationConfig(score="auto", development=("noise",)))
+    check_further(generated, tmp_path)
+
+
+@pytest.mark.parametrize("tested", ["imagenet-crop", "lsun-crop"])
+def test_test_images_in_another_size_choose_no_score(tested: str) -> None:
+    data = DataConfig(num_known=10, name="cifar10", unknown_settings=(), outliers=(tested,), development="cifar100")
+    chosen = CalibrationConfig(score="auto", development=(tested.replace("crop", "resize"),))
+    with pytest.raises(ConfigError, match="whose classes or images are known, tested on"):
+        check_further(Recipe(data=data, calibration=chosen), None)
+
+
+@pytest.mark.parametrize(("development", "outliers"), [("mnist-noise", ()), ("mnist-noise", ("noise",))])
+def test_images_made_of_test_images_choose_no_score(development: str, outliers: tuple[str, ...]) -> None:
+    name, settings = ("digits", ()) if outliers else ("mnist", (4,))
+    data = DataConfig(num_known=6, name=name, unknown_settings=settings, outliers=outliers)
+    chosen = CalibrationConfig(score="auto", development=(development,))
+    with pytest.raises(ConfigError, match="whose classes or images are known, tested on"):
+        check_further(Recipe(data=data, calibration=chosen), None)
