@@ -3,11 +3,11 @@
 import os
 import re
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,13 +105,13 @@ def serve(request: ServeRequest, console: Console) -> int:
         check_port(request.port, request.host)
     access = Access(request.allowed_hosts, token, request.host)
     with _stop_signals() as listen, _served(request, access, console) as (ask, status):
-        stopped = listen()
+        signals = listen()
         state = ask(60)
         say(console, f"{state['model']}: {state['classes']} classes, and unknown")
         address = f"http://{f'[{request.host}]' if ':' in request.host else request.host}:{request.port}"
         say(console, f"{address}/predict  (in a browser: {address}; all routes: /docs; stop with Ctrl-C)")
         several = request.least_and_most[1] > 1
-        return ReplicaMonitor(ask, state["model"], several, console, status).until(stopped)
+        return ReplicaMonitor(ask, state["model"], several, console, status).until(signals)
 
 
 @contextmanager
@@ -150,19 +150,19 @@ def _served(request: ServeRequest, access: "Access", console: Console) -> Iterat
 
 
 @contextmanager
-def _stop_signals() -> Iterator[Callable[[], threading.Event]]:
-    """A function that returns an event, which Ctrl-C and SIGTERM set from then on; a second signal does not interrupt
-    the shutdown that the first began."""
-    event = threading.Event()
+def _stop_signals() -> Iterator[Callable[[], SimpleQueue[int]]]:
+    """A function that returns a queue, into which Ctrl-C and SIGTERM go from then on; a second signal does not
+    interrupt the shutdown that the first began."""
+    signals: SimpleQueue[int] = SimpleQueue()  # an Event that its own thread's handler sets can lock that thread
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def stop(number: int, frame: FrameType | None) -> None:
-        event.set()
+        signals.put(number)
 
-    def listen() -> threading.Event:
+    def listen() -> SimpleQueue[int]:
         for number in before:
             signal.signal(number, stop)
-        return event
+        return signals
 
     try:
         yield listen

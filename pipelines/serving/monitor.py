@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 
 from rich.console import Console
 
@@ -34,16 +35,23 @@ class ReplicaMonitor:
     _reported: dict[str, tuple[str, str]] = field(default_factory=dict)  # model and problem, by replica
     _silent_since: float | None = None
 
-    def until(self, stopped: threading.Event) -> int:
-        """Poll until `stopped`: 0, or 1 where no replica answers any more. A poll that hangs does not delay the end."""
+    def until(self, signals: SimpleQueue[int]) -> int:
+        """Poll until a signal arrives: 0, or 1 where no replica answers any more. A poll that hangs does not delay the
+        end."""
+        stopped = threading.Event()
 
         def poll() -> None:
             while not (stopped.wait(POLL_INTERVAL_S) or self.ended):
                 self.poll()
-            stopped.set()
 
         threading.Thread(target=poll, name="monitor", daemon=True).start()
-        stopped.wait()
+        while not self.ended:
+            try:
+                signals.get(timeout=POLL_INTERVAL_S)  # bounded: a signal that reaches another thread ends no wait
+                break
+            except Empty:
+                continue
+        stopped.set()
         if self.ended:
             say(self.console, f"the server ended: {self.ended}")
         return 1 if self.ended else 0

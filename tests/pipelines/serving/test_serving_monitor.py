@@ -1,7 +1,8 @@
 """What `proser serve` prints of its replicas, and when it ends."""
 
 import io
-import threading
+import signal
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -77,9 +78,9 @@ class TestReplicaMonitor:
 
     def test_it_ends_when_it_is_stopped_or_when_nothing_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("pipelines.serving.monitor.POLL_INTERVAL_S", 0.01)
-        stopped = threading.Event()
+        signals: SimpleQueue[int] = SimpleQueue()
         monitor, _ = self.monitored()
-        stopped.set()
-        assert monitor.until(stopped) == 0
+        signals.put(signal.SIGTERM)
+        assert monitor.until(signals) == 0
         monitor, _ = self.monitored(status=lambda: "NOT_STARTED")
-        assert monitor.until(threading.Event()) == 1
+        assert monitor.until(signals) == 1
