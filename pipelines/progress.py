@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, Task, TextColumn
@@ -120,7 +120,8 @@ def poll_in_background(poll: Callable[[], None], on_error: Callable[[Exception],
             try:
                 poll()
             except Exception as error:
-                on_error(error)
+                with suppress(Exception):  # of a terminal that is gone
+                    on_error(error)
 
     thread = threading.Thread(target=loop, name="progress", daemon=True)
     thread.start()

@@ -34,7 +34,7 @@ from pipelines.cluster.attempts import (
 from pipelines.cluster.ray_internals import machine_is_leaving
 from pipelines.cluster.streaming import stream_opener
 from pipelines.storage.training_folder import training_folder
-from proser_core.errors import DataError, ProserError, StorageError
+from proser_core.errors import ProserError, StorageError, TrainingError
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.checkpoint_score import epochs_in_checkpoint, score_checkpoint
 from proser_core.jobs.own_networks.spec import job_of, weight_files
@@ -193,7 +193,7 @@ def _train_loop(config: dict[str, Any]) -> str:
     writes = ray.train.get_context().get_world_rank() == 0
     if config["job"]["recipe"]["cluster"]["gpus_per_worker"]:
         torch.cuda.set_device(ray.train.torch.get_device())
-    full_disk = ""
+    full_disk, trains = "", False
 
     def notify(metrics: dict[str, float]) -> None:
         folder.publish()
@@ -214,17 +214,18 @@ def _train_loop(config: dict[str, Any]) -> str:
                     check_starting_point(job)
                 if not broadcast_from_rank_zero(load_if_complete(folder.path) is None):
                     return ""
+                trains = True
                 run_any(job, notify, open_stream=stream_opener(job))
     except _RankZeroEndedError:
         return ""
     except StorageError as error:
         full_disk = str(error)
-    except DataError as error:  # of one rank's images; Ray ends the others, which wait for its gradients
-        folder.write_failure(str(error))
-        raise
     except ProserError as error:
-        if writes:
+        is_everyones = isinstance(error, TrainingError)  # of metrics that all ranks have, or after the last gradients
+        if writes or not is_everyones:
             folder.write_failure(str(error))
+        if not is_everyones and (trains or not writes):
+            raise  # Ray ends the others, which may wait for the gradients of this rank
     broadcast_from_rank_zero(False)
     return full_disk
 

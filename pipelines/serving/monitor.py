@@ -50,7 +50,7 @@ class ReplicaMonitor:
                 signals.get(timeout=POLL_INTERVAL_S)  # bounded: a signal that reaches another thread ends no wait
                 break
             except Empty:
-                continue
+                self._end_if_silent()  # not left to the poll: its question to Ray may never return
         stopped.set()
         if self.ended:
             say(self.console, f"the server ended: {self.ended}")
@@ -71,7 +71,11 @@ class ReplicaMonitor:
         except Exception:  # the controller is gone, or does not answer now
             status = ""
         self.ended = ENDED.get(status, "")
-        if not self.ended and self.clock() - self._silent_since > SILENCE_TIMEOUT_S:
+        self._end_if_silent()
+
+    def _end_if_silent(self) -> None:
+        since = self._silent_since
+        if not self.ended and since is not None and self.clock() - since > SILENCE_TIMEOUT_S:
             self.ended = f"no replica has answered for {SILENCE_TIMEOUT_S:g} s"
 
     def _report(self, state: State) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -74,19 +75,23 @@ def ray_serve(host: str, port: int, address: str, seconds: float) -> Iterator[No
     try:
         yield
     finally:
-        with suppress(Exception):  # it is gone already
-            _delete(seconds + STOP_MARGIN_S)
-        with suppress(Exception):
-            if started_here and address and not serve.status().applications:
-                serve.shutdown()
+        limit = seconds + STOP_MARGIN_S
+        # in a thread that may be left behind: Ray waits without end for a controller that cannot start any more
+        ending = threading.Thread(target=_end, args=(limit, bool(started_here and address)), name="ending", daemon=True)
+        ending.start()
+        ending.join(limit + STOP_MARGIN_S)
 
 
-def _delete(seconds: float) -> None:
-    """Delete the application and wait until its replicas have ended: Ray's own wait ends after a minute."""
-    delete_application(APPLICATION)
-    end = time.monotonic() + seconds
-    while application_status() != "NOT_STARTED" and time.monotonic() < end:
-        time.sleep(0.1)
+def _end(seconds: float, shuts_down: bool) -> None:
+    """Delete the application and wait so long for its replicas' end: Ray's own wait ends after a minute."""
+    with suppress(Exception):  # it is gone already
+        delete_application(APPLICATION)
+        end = time.monotonic() + seconds
+        while application_status() != "NOT_STARTED" and time.monotonic() < end:
+            time.sleep(0.1)
+    with suppress(Exception):
+        if shuts_down and not serve.status().applications:
+            serve.shutdown()
 
 
 def deploy(options: Options, replicas: tuple[int, int]) -> Callable[[float], dict[str, str]]:

@@ -75,10 +75,11 @@ def _renew(objects: Objects, mine: dict[str, str], ended: threading.Event, say: 
                 continue
         except OSError:
             continue
-        say(
-            f"another run has taken over {objects.uri}, {EXPIRES_AFTER_S:.0f} s after this one's last heartbeat: "
-            f"{held.get('holder', UNNAMED)}"
-        )
+        with suppress(Exception):  # of a terminal that is gone
+            say(
+                f"another run has taken over {objects.uri}, {EXPIRES_AFTER_S:.0f} s after this one's last heartbeat: "
+                f"{held.get('holder', UNNAMED)}"
+            )
         interrupt()
         return
 

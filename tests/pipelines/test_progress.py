@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from waiting import until
 
 from pipelines import progress
-from pipelines.progress import ProgressBar, stage_bar
+from pipelines.progress import ProgressBar, poll_in_background, stage_bar
 
 
 @pytest.fixture
@@ -127,3 +128,20 @@ def test_a_terminal_says_what_goes_on_until_the_first_epoch_is_done() -> None:
     assert shown[0] >= 0
     assert "5/10 epochs  2/5 trials" in out.getvalue()
     assert "unseen" not in out.getvalue()
+
+
+def test_polls_go_on_after_an_error_that_cannot_be_told() -> None:
+    polls, told = [], []
+
+    def poll() -> None:
+        polls.append(len(polls))
+        raise ConnectionError
+
+    def tell(error: Exception) -> None:
+        told.append(error)
+        raise BrokenPipeError
+
+    with poll_in_background(poll, tell):
+        until(lambda: len(polls) > 1)
+    assert all(isinstance(error, ConnectionError) for error in told)
+    assert len(told) > 1

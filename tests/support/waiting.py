@@ -1,9 +1,12 @@
 """Waiting for what other processes and threads do, with an end."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from subprocess import Popen
 from typing import Any, TypeVar
+
+import psutil
 
 PATIENCE_S = 240.0
 """Many times what anything that a test waits for takes, also on a machine that is busy with something else."""
@@ -23,3 +26,15 @@ def until(
         assert time.monotonic() < end, f"it did not happen in {PATIENCE_S:.0f} s; {log()}"
         time.sleep(pause_s)
     return found
+
+
+@contextmanager
+def started(command: Sequence[object], **options: Any) -> "Iterator[Popen[Any]]":
+    """A process that a test which fails does not leave behind: it is killed in the end, with its children."""
+    with Popen([str(word) for word in command], **options) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                for each in (*psutil.Process(process.pid).children(recursive=True), process):
+                    each.kill()

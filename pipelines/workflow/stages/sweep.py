@@ -144,14 +144,15 @@ class SweepWatch:
         poll comes every second, and a sweep may have thousands of folders."""
         self._session.store.poll_if_due([trial.folder for trial in self._trials])
         self._shortage.poll()
+        running = self.running  # the main thread replaces it between rungs
         begun = {path.name for path in self._trials[0].folder.parent.glob("*")}
         trials = [trial for trial in self._trials if trial.key in begun and trial.key not in self._tracked]
         # before the epochs are read: of a trial that has ended, all of them are on disk by then
         ended = {trial.key for trial in trials if (trial.folder / MANIFEST).is_file()}
         epochs = {trial.key: spec.read_epochs(trial.folder) for trial in trials}
         done = sum(self._tracked.values()) + sum(map(len, epochs.values()))
-        going = [trial for trial in trials if trial.key in self.running and trial.key not in ended]
-        left = {trial.key: max(0, self.running[trial.key] - len(epochs[trial.key])) for trial in going}
+        going = [trial for trial in trials if trial.key in running and trial.key not in ended]
+        left = {trial.key: max(0, running[trial.key] - len(epochs[trial.key])) for trial in going}
         failed = {trial.key for trial in going if (trial.folder / spec.FAILURE).is_file()}
         self._lost |= {key: number if key in failed else 0 for key, number in left.items()}  # it may be tried again
         working = sum(number > 0 for key, number in left.items() if key not in failed)

@@ -16,12 +16,13 @@ import torch.distributed as dist
 import torch.multiprocessing
 from training_jobs import ignore, tiny_recipe, training_job
 
+from pipelines.cluster import train_worker
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.session import DRIVER_RESOURCE
 from pipelines.storage.storage import Storage
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
-from proser_core.errors import ClusterError
+from proser_core.errors import CheckpointError, ClusterError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.logit_tables import load_logits
@@ -132,6 +133,30 @@ def test_an_error_that_only_the_rank_that_scores_meets_ends_every_rank(
     job = training_job(task, tmp_path / "pretrain", replace(recipe, pretrain=pretrain), "pretrain")
     cluster.run_jobs([job], 2, "pretrain")
     assert "logits that are not finite" in (tmp_path / "pretrain" / spec.FAILURE).read_text()
+
+
+@pytest.mark.slow
+def test_an_error_of_one_rank_alone_ends_every_rank_and_is_the_reason(
+    cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is on its way to a gradient of both."""
+    train_loop = train_worker._train_loop
+
+    def lame(config: dict[str, Any]) -> str:
+        if ray.train.get_context().get_world_rank() == 1:
+
+            def fail(*_: Any, **__: Any) -> None:
+                raise CheckpointError("rank 1 has other weights")
+
+            train_loop.__globals__["run_any"] = fail  # of this worker's process
+        return train_loop(config)
+
+    monkeypatch.setattr(train_worker, "_train_loop", lame)
+    monkeypatch.setattr(train_worker, "RETRIES", 0)
+    job = training_job(task, tmp_path / "pretrain", kind="pretrain")
+    Path(job.folder).mkdir()
+    cluster.run_jobs([job], 2, "pretrain")
+    assert spec.read_failure(Path(job.folder)) == "rank 1 has other weights"
 
 
 def test_what_a_lost_controller_held_is_given_back_and_what_the_driver_holds_is_not(cluster: Cluster) -> None:

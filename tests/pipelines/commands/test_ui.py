@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pipeline_runs import Proser
 from ray_nodes import free_ports
+from waiting import started
 
 from pipelines.commands import ui
 from pipelines.ports import check_port
@@ -47,28 +48,28 @@ def test_it_opens_the_newest_view_once_it_answers_and_ends_with_its_server(
     run = ParentRun.open("digits", "key", {})
     run.save_view("digits", [FinetuneConfig()], (1, 2))
     (port,) = free_ports(1)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", "ui", "--port", str(port)],
+    with started(
+        [sys.executable, "-m", "pipelines.cli", "ui", "--port", port],
         cwd=tmp_path,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,  # a group of its own, as of a command in a terminal
-    )
-    assert process.stdout is not None
-    line = ""
-    while not line.startswith("http"):
-        line = process.stdout.readline()
-        assert line, "the server ended before it answered"
-        assert "INFO" not in line
-        assert "not provided" not in line
-        assert "Warning" not in line
-    assert line.startswith(f"http://127.0.0.1:{port}/#/experiments/{run.experiment_id}/runs?workflowType=")
-    assert f"viewStateShareKey=proser-{run.run_id} " in line
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
-        assert page.status == 200
-    os.killpg(process.pid, sent)
-    assert process.wait(timeout=60) == 0
-    assert process.stdout.read() == ""  # the address is the last line
+    ) as process:
+        assert process.stdout is not None
+        line = ""
+        while not line.startswith("http"):
+            line = process.stdout.readline()
+            assert line, "the server ended before it answered"
+            assert "INFO" not in line
+            assert "not provided" not in line
+            assert "Warning" not in line
+        assert line.startswith(f"http://127.0.0.1:{port}/#/experiments/{run.experiment_id}/runs?workflowType=")
+        assert f"viewStateShareKey=proser-{run.run_id} " in line
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as page:
+            assert page.status == 200
+        os.killpg(process.pid, sent)
+        assert process.wait(timeout=60) == 0
+        assert process.stdout.read() == ""  # the address is the last line
     check_port(port)

@@ -134,9 +134,9 @@ class TestServer:
 
         with ThreadPoolExecutor(4) as clients:
             running = [clients.submit(client, file) for file in encoded[:4]]
-            until(lambda: any(answer.get("version") == "1" for _, answer in seen))
-            server.registry.client.set_registered_model_alias("served", "champion", version)
             try:
+                until(lambda: any(answer.get("version") == "1" for _, answer in seen))
+                server.registry.client.set_registered_model_alias("served", "champion", version)
                 until(lambda: any(answer.get("version") == version for _, answer in seen[-4:]))
                 time.sleep(0.5)
             finally:

@@ -2,6 +2,8 @@
 
 import io
 import signal
+import threading
+import time
 from queue import SimpleQueue
 from typing import Any
 
@@ -84,3 +86,12 @@ class TestReplicaMonitor:
         assert monitor.until(signals) == 0
         monitor, _ = self.monitored(status=lambda: "NOT_STARTED")
         assert monitor.until(signals) == 1
+
+    def test_it_ends_also_where_a_question_to_ray_never_returns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("pipelines.serving.monitor.POLL_INTERVAL_S", 0.01)
+        monkeypatch.setattr("pipelines.serving.monitor.SILENCE_TIMEOUT_S", 0.1)
+        hangs = threading.Event()
+        monitor, _ = self.monitored(status=hangs.wait)
+        monitor.clock = time.monotonic
+        assert monitor.until(SimpleQueue()) == 1
+        hangs.set()

@@ -72,12 +72,18 @@ class TestTheLock:
         with self.hold(machines, "first"):
             pass
 
+    @pytest.mark.parametrize("is_read", [True, False], ids=["", "closed terminal"])
     def test_that_another_run_took_over_interrupts_this_one(
-        self, machines: Machines, monkeypatch: pytest.MonkeyPatch
+        self, machines: Machines, monkeypatch: pytest.MonkeyPatch, is_read: bool
     ) -> None:
         monkeypatch.setattr(pipelines.storage.lease, "HEARTBEAT_S", 0.05)
         said: list[str] = []
         taken = {"token": "x", "mirror": "other", "holder": "proser sweep digits"}
+
+        def say(line: str) -> None:
+            said.append(line)
+            if not is_read:
+                raise BrokenPipeError
 
         def work() -> None:
             while not said:  # a heartbeat may come in between and overwrite it
@@ -85,7 +91,7 @@ class TestTheLock:
                 time.sleep(0.1)
             time.sleep(30)
 
-        with pytest.raises(KeyboardInterrupt), hold_lease(machines.objects, "first", "work", said.append):
+        with pytest.raises(KeyboardInterrupt), hold_lease(machines.objects, "first", "work", say):
             work()
         assert "another run has taken over" in said[0]
         assert json.loads(machines.objects.read(REMOTE_LOCK) or b"") == taken

@@ -62,7 +62,7 @@ def first_command(folder: Path, stop_at: int, here: Connection) -> None:
 
 def start(folder: Path, stop_at: int = 0) -> tuple[Any, Connection]:
     there, here = PROCESSES.Pipe()
-    process = PROCESSES.Process(target=first_command, args=(folder, stop_at, here))
+    process = PROCESSES.Process(target=first_command, args=(folder, stop_at, here), daemon=True)
     process.start()
     here.close()
     return process, there

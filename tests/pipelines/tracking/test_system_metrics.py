@@ -7,6 +7,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from tracked_runs import EPOCHS
+from waiting import until
 
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.system_metrics import system_metrics
@@ -28,10 +29,7 @@ def test_the_machines_load_is_logged_while_a_run_is_running_also_once_a_finished
     parent.end("FINISHED")
     with system_metrics(parent):
         parent.track_epochs("one", "one", {}, EPOCHS)
-        for _ in range(100):
-            if logged():
-                break
-            time.sleep(0.1)
+        until(logged)
     assert {"system/cpu_utilization_percentage", "system/system_memory_usage_percentage"} <= logged()
 
 
@@ -49,10 +47,5 @@ def test_the_machines_load_is_logged_again_after_a_request_that_failed(
 
     monkeypatch.setattr(MlflowClient, "get_run", away_once)
     with system_metrics(parent):
-        for _ in range(100):
-            if any(name.startswith("system/") for name in get_run(parent.client, parent.run_id).data.metrics):
-                break
-            time.sleep(0.1)
-        else:
-            pytest.fail("nothing was logged after the failure")
+        until(lambda: any(name.startswith("system/") for name in get_run(parent.client, parent.run_id).data.metrics))
     assert failed.is_set()

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 from mlflow import MlflowClient
 from pipeline_runs import Proser
+from waiting import started
 
 from pipelines.commands import run
 from pipelines.tracking.server import EXPERIMENT
@@ -26,7 +27,7 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
     tmp_path: Path, sent: signal.Signals, code: int, word: str
 ) -> None:
     database = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    process = subprocess.Popen(
+    with started(
         COMMAND,
         cwd=tmp_path,
         env={**os.environ, "MLFLOW_TRACKING_URI": database, "PYTHONUNBUFFERED": "1"},
@@ -35,16 +36,16 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
         text=True,
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # `nohup make test-slow` ignores it
-    )
-    while "trained before" not in (line := process.stdout.readline()):
-        assert line, "the run ended before its sweep"
-    os.killpg(process.pid, sent) if sent == signal.SIGINT else process.send_signal(sent)
-    told = ""
-    while word not in told:
-        told += (line := process.stderr.readline())
-        assert line, told
-    process.send_signal(signal.SIGINT)  # by someone who does not wait for Ray's end
-    _, more = process.communicate(timeout=60)
+    ) as process:
+        while "trained before" not in (line := process.stdout.readline()):
+            assert line, "the run ended before its sweep"
+        os.killpg(process.pid, sent) if sent == signal.SIGINT else process.send_signal(sent)
+        told = ""
+        while word not in told:
+            told += (line := process.stderr.readline())
+            assert line, told
+        process.send_signal(signal.SIGINT)  # by someone who does not wait for Ray's end
+        _, more = process.communicate(timeout=60)
     assert process.returncode == code
     assert (told + more).strip() == f"proser: {word}; the same command continues from the last finished epoch"
     client = MlflowClient(database)

@@ -13,7 +13,7 @@ import job_runs
 import psutil
 import pytest
 from job_runs import CONTROL, RECIPE, command, digests, run_here, write_job
-from waiting import until
+from waiting import PATIENCE_S, started, until
 
 from proser_core.errors import ConfigError
 from proser_core.job import main, table
@@ -185,11 +185,11 @@ class TestAFolderOfJobs:
         for name in ("1", "2"):
             write_job(tmp_path / name, **long)
         whole = [*command(tmp_path, Path())[:-1], "--at-once", "2"]
-        process = subprocess.Popen(whole, env=job_runs.environment(), cwd=job_runs.ROOT)
-        until(lambda: len(list(tmp_path.glob("*/OUT/pretrain/*/epochs.jsonl"))) == 2, process)
-        parts = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(stop)
-        assert process.wait() == 128 + stop
+        with started(whole, env=job_runs.environment(), cwd=job_runs.ROOT) as process:
+            until(lambda: len(list(tmp_path.glob("*/OUT/pretrain/*/epochs.jsonl"))) == 2, process)
+            parts = psutil.Process(process.pid).children(recursive=True)
+            process.send_signal(stop)
+            assert process.wait(PATIENCE_S) == 128 + stop
         assert len(parts) == 2
         assert not any(part.is_running() for part in parts)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, run_here, write_job
-from waiting import PATIENCE_S, until
+from waiting import PATIENCE_S, started, until
 
 from proser_core.digests import sha256_of
 from proser_core.errors import CalibrationError, ConfigError, StorageError
@@ -155,16 +155,15 @@ def test_a_run_that_was_stopped_in_a_training_comes_out_as_one_that_was_not(
     copied: Path, undisturbed: Path, tmp_path: Path, kill: signal.Signals, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job, stopped = write_job(tmp_path, **LONG), copied
-    process = subprocess.Popen(
-        command(job, stopped), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
 
     def half_done() -> list[Path]:
         return [path for path in stopped.glob("trials/*/state.pt") if len(spec.read_epochs(path.parent)) >= 2]
 
-    rows = until(half_done, process, pause_s=0.01)
-    os.kill(process.pid, kill)
-    _, error = process.communicate(timeout=PATIENCE_S)
+    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    with started(command(job, stopped), env=environment(), **options) as process:
+        rows = until(half_done, process, pause_s=0.01)
+        os.kill(process.pid, kill)
+        _, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == (-signal.SIGKILL if kill == signal.SIGKILL else 130)
     if kill == signal.SIGINT:
         assert error.strip().endswith("continues from the last finished epoch")

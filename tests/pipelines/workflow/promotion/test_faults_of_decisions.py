@@ -52,7 +52,8 @@ def test_of_promotions_at_once_the_alias_is_where_the_last_decision_put_it(three
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     processes = [
-        context.Process(target=promote_in_process, args=(three.name, number, results)) for number in ("2", "3")
+        context.Process(target=promote_in_process, args=(three.name, number, results), daemon=True)
+        for number in ("2", "3")
     ]
     for process in processes:
         process.start()
@@ -110,7 +111,7 @@ def test_a_promotion_that_was_killed_is_finished_by_the_same_command(three: Regi
         setattr(mlflow.MlflowClient, method, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
         promoted(three, version="2")
 
-    process = multiprocessing.get_context("fork").Process(target=killed)
+    process = multiprocessing.get_context("fork").Process(target=killed, daemon=True)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
