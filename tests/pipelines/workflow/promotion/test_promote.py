@@ -146,6 +146,19 @@ def test_where_photos_were_added_those_of_both_are_compared(registry: Registry, 
         promoted(registry)
 
 
+def test_photos_of_versions_that_had_unknown_images_are_not_compared_without_these(
+    registry: Registry, classifier: OpenSetClassifier
+) -> None:
+    scores = classifier.validation_scores
+    assert scores is not None
+    photos = replace(scores, contents=np.arange(len(scores.targets), dtype=np.uint64))
+    registry.add(replace(classifier, validation_scores=photos))
+    fewer = replace(photos.select(np.arange(len(scores.targets) - 5)), fingerprint="fewer")
+    registry.add(replace(classifier, validation_scores=fewer))
+    with pytest.raises(TrackingError, match="development images are not the same"):
+        promoted(registry)
+
+
 def test_the_same_photos_under_another_name_of_their_class_are_those_of_another_class(
     registry: Registry, classifier: OpenSetClassifier
 ) -> None:
