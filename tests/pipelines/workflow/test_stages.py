@@ -13,15 +13,14 @@ from training_jobs import ignore
 
 from pipelines.reports.scores_page import SCORES_PAGE
 from pipelines.storage.storage import Storage
-from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
-from pipelines.workflow.stages.pretrain import is_near_chance
+from pipelines.workflow.stages.evaluate import CLASSIFIER, TEST_SCORES, Networks, evaluate_run, read_evaluation
 from pipelines.workflow.stages.report import report
 from pipelines.workflow.stages.trial_rows import TrialRows, failures_of, read_rows, write_rows
 from pipelines.workflow.trained_split import TrainedSplit
 from pipelines.workflow.training import finetunes_of
 from proser_core.config import CalibrationConfig
 from proser_core.config.calibration import NetworkName
-from proser_core.data.tasks import OpenSetTask, TaskSummary
+from proser_core.data.tasks import Labelled, OpenSetTask, TaskSummary
 from proser_core.errors import CalibrationError, ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.further_development import check_further, further_images
@@ -31,6 +30,7 @@ from proser_core.jobs.trials import check_score
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scoring import OpenSetScores
 from proser_core.store.store import Artefact, Progress
 from tune_spaces import space_info
 
@@ -203,6 +203,16 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     assert "PROSER, chosen score" in results
 
 
+def check_test_scores(evaluated: Path, classifier: OpenSetClassifier, test: Labelled) -> None:
+    """That what is kept of the test images is of the network that became the model."""
+    kept, predicted = OpenSetScores.load(evaluated / TEST_SCORES), classifier.predict(np.asarray(test.images))
+    np.testing.assert_allclose(kept.unknown_scores, predicted.unknown_scores, rtol=1e-4, atol=1e-4)
+    known = test.targets < kept.num_known
+    assert kept.accepted[known].mean() == classifier.results["test/known_rate"]
+    called = np.bincount(predicted.indices, minlength=kept.num_known + 1)
+    assert classifier.classes.confusion.sum(axis=0).tolist() == called.tolist()
+
+
 @pytest.mark.parametrize("score", ["", "auto"])
 @pytest.mark.parametrize("network", ["control", "auto"])
 @pytest.mark.usefixtures("empty_figures")
@@ -231,6 +241,7 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     val = OpenSetTask.load(split.task.path).val
     scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
     np.testing.assert_allclose(scores, classifier.validation_scores.scores[: len(val)], rtol=1e-4, atol=1e-4)
+    check_test_scores(evaluated, classifier, OpenSetTask.load(split.task.path).test)
     write_report(split, trained, evaluated, folder)
     assert f"Network of the model: {found['network']}" in (folder / "results.md").read_text()
     for name in ("scores", "macro_f1_over_known_rate", "known_rate", "confusion"):
@@ -277,23 +288,3 @@ def test_a_score_or_development_set_that_cannot_be_used_is_refused(
 
     with pytest.raises(ConfigError, match=message):
         check()
-
-
-@pytest.mark.parametrize(
-    ("correct", "count", "num_classes", "expected"),
-    [
-        (190, 200, 2, False),
-        (110, 200, 2, True),
-        (11, 15, 2, True),
-        (12, 15, 2, False),
-        (4, 4, 2, False),
-        (60, 100, 3, False),
-        (40, 100, 3, True),
-        (9, 500, 100, True),
-        (10, 500, 100, False),
-    ],
-)
-def test_an_accuracy_is_near_chance_where_guessing_would_reach_it(
-    correct: int, count: int, num_classes: int, expected: bool
-) -> None:
-    assert is_near_chance(correct, count, num_classes) == expected
