@@ -12,6 +12,7 @@ from sklearn.datasets import load_sample_images
 from small_tasks import random_images
 
 from proser_core.config import DataConfig, Recipe, from_json, to_json
+from proser_core.data import mirroring
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.mirroring import FLIPS, _independent, _is_one_sided, judge_mirroring
 from proser_core.data.preparation import make_task
@@ -152,6 +153,31 @@ def test_images_that_are_a_group_each_are_compared_in_the_order_in_which_they_ar
     images = crops(40)
     grouped = replace(images, labels=np.repeat([0, 1], 20), groups=np.arange(40))
     np.testing.assert_array_equal(_independent(grouped, 3), _independent(images, 3))
+
+
+@pytest.mark.parametrize(
+    ("nearer", "size", "harmless"),
+    [
+        ([28] * 10, 40, False),  # 70 % of all
+        ([24] * 10, 40, True),
+        ([34, *[20] * 9], 40, False),  # 85 % of one class, 54 % of all
+        ([56, *[40] * 9], 80, True),
+        ([16, *[10] * 9], 20, True),  # 80 % of one class, as one in ten classes may have by chance
+    ],
+)
+def test_flips_are_harmful_by_the_share_of_all_images_or_of_those_of_one_class(
+    nearer: list[int], size: int, harmless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def similarities(patterns: np.ndarray, others: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """So many images of each class are nearer to it than their mirror images."""
+        own = np.zeros(len(labels))
+        for label, count in enumerate(nearer):
+            own[np.flatnonzero(labels == label)[:count]] = 1.0
+        return own if patterns is others else np.full(len(labels), 0.5), np.arange(len(labels))
+
+    monkeypatch.setattr(mirroring, "_nearest", similarities)
+    images = ImageSet(random_images(10 * size), np.repeat(np.arange(10), size), NAMES)
+    assert judge_mirroring(images, NAMES, 0).harmless == harmless
 
 
 def test_of_many_classes_one_is_one_sided_by_chance() -> None:
