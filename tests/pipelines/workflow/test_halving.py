@@ -24,6 +24,13 @@ from proser_core.jobs.trials import Trial
 from proser_core.store.store import load_if_complete, write_manifest
 
 
+def write_score(trial: Trial, epochs: int, score: float) -> None:
+    """One more, after so many epochs."""
+    row = {"epochs": float(epochs), SELECTION_METRIC: score, "scored_by": score_key(trial.recipe.calibration)}
+    lines = [json.dumps(each) for each in [*read_all_scores(trial.folder), row]]
+    (trial.folder / DEVELOPMENT_SCORES).write_text("\n".join(lines))
+
+
 @dataclass
 class Trainer:
     """Trains in no time, a trial's score the same at each pause; `budget` is for how many trainings, or parts of one,
@@ -48,10 +55,7 @@ class Trainer:
                 continue
             self.epochs[trial.name] = pause or length
             if pause:
-                key = score_key(trial.recipe.calibration)
-                row = {"epochs": float(pause), SELECTION_METRIC: self.scores[trial.name], "scored_by": key}
-                lines = [json.dumps(each) for each in [*read_all_scores(trial.folder), row]]
-                (trial.folder / DEVELOPMENT_SCORES).write_text("\n".join(lines))
+                write_score(trial, pause, self.scores[trial.name])
             else:
                 write_manifest(trial.folder, {})
 
@@ -156,6 +160,17 @@ def test_one_that_was_trained_without_pauses_before_is_not_compared(trials: Call
     halve(made, train)
     assert "0" not in train.epochs
     assert load_if_complete(made[8].folder) is not None
+
+
+def test_one_that_had_trained_past_a_rung_is_compared_by_its_first_score_after_it(
+    trials: Callable[[int, int], list[Trial]],
+) -> None:
+    train, made = Trainer(rising(9)), trials(9, 5)
+    made[8].folder.mkdir()
+    write_score(made[8], 2, 1.0)
+    assert halve(made, train) == {str(n) for n in range(8)}
+    assert train.epochs == {"8": 5, "7": 2, "6": 2, **{str(n): 1 for n in range(6)}}
+    assert [row["epochs"] for row in read_all_scores(made[8].folder)] == [2.0]
 
 
 def test_trials_of_different_length_pause_at_the_same_share_of_their_own_epochs(
