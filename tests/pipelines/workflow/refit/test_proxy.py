@@ -77,6 +77,7 @@ class TestProxy:
     def test_the_refit_knows_all_and_tries_one_point(self) -> None:
         made = refit_of(folder(), 7)
         assert (made.data.num_known, made.space, made.data.has_development) == (7, "", False)
+        assert not refit_of(replace(folder(), stop_early=True), 7).stop_early
 
     def test_few_images_make_smaller_batches(self) -> None:
         made = with_batches(folder(), 29)
@@ -87,5 +88,8 @@ class TestProxy:
         elastic = replace(folder(), finetune=replace(folder().finetune, batch_size=96))
         elastic = replace(elastic, cluster=ClusterConfig(num_workers=4, min_workers=2))
         assert with_batches(elastic, 90).finetune.batch_size == 72, "for 2, 3 and 4 workers"
+        pretrained = replace(folder(), pretrain=replace(folder().pretrain, batch_size=30))
+        pretrained = replace(pretrained, cluster=ClusterConfig(pretrain_workers=5))
+        assert with_batches(pretrained, 28).pretrain.batch_size == 20, "for 5 workers"
         with pytest.raises(ConfigError, match="has 6 training images, and its workers need 8 for a batch"):
             with_batches(replace(folder(), cluster=ClusterConfig(num_workers=4)), 6)
