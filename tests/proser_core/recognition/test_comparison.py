@@ -13,6 +13,7 @@ from scipy.special import xlogy
 from scipy.stats import binom
 from sklearn.metrics import f1_score, roc_auc_score
 
+from proser_core.recognition import comparison as comparing
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common, intervals, lower_end
 from proser_core.recognition.validation_scores import COMPARED, Proxy, ValidationScores
@@ -106,6 +107,11 @@ def test_the_interval_leaves_out_one_draw_in_forty_at_each_end() -> None:
     assert each.high - each.low == pytest.approx(2 * 1.96 * np.std(drawn), rel=0.08)
 
 
+def test_a_draw_has_as_many_known_and_unknown_images_as_there_are() -> None:
+    is_known = np.array([True, False, False, True, False, True, False, False])
+    assert {(len(rows), is_known[rows].sum()) for rows in comparing._resamples(is_known)} == {(8, 3)}
+
+
 def test_the_interval_of_accuracies_holds_the_difference_and_turns_round_with_the_two() -> None:
     better, worse = scored(1.6, noise=1), scored(0.8, noise=2)
     one, other = (against(*each).differences["closed_set_accuracy"] for each in ((better, worse), (worse, better)))
@@ -135,6 +141,8 @@ def test_a_known_rate_objects_where_its_interval_does_not_reach_the_target(
     found = compare(held, calibration, held, bias, tolerance=0.02)
     assert found.known_rate == kept / KNOWN
     assert bool(found.objections) == objects
+    reached = dataclasses.replace(found, target_rate=found.interval[1])
+    assert not any("known rate" in each for each in reached.objections)
 
 
 def test_with_proxies_unknown_images_are_theirs_and_each_has_its_own_bias(monkeypatch: pytest.MonkeyPatch) -> None:
