@@ -204,12 +204,14 @@ def test_a_damaged_manifest_is_of_no_code(storage: Path, ours: str, text: str) -
 
 def test_links_are_not_followed(storage: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    (storage / "trials/fedcba9876543210").symlink_to(elsewhere)
-    (storage / HALF / "dangling").symlink_to(elsewhere / "nothing")
-    for path in (elsewhere, storage / HALF, storage / HALF / "dangling"):
+    link, dangling = storage / "trials/fedcba9876543210", storage / HALF / "dangling"
+    link.symlink_to(elsewhere)
+    dangling.symlink_to(elsewhere / "nothing")
+    for path in (elsewhere, link, storage / HALF, dangling):
         os.utime(path, (time.time() - OLD,) * 2, follow_symlinks=False)
     carry_out(storage, yes=True)
     assert elsewhere.is_dir()
+    assert link.is_symlink()
     assert not (storage / HALF).exists()
 
 
