@@ -158,6 +158,8 @@ class TestClasses:
             add(scene(number), root / "temple" / f"{number}.png")
         _, findings = found_in(root)
         assert list(findings["classes of unequal size (3.0 to 1)"].lines) == ["temple: 9 images", "flower: 3 images"]
+        (root / "temple" / "64.png").unlink()
+        assert not any("unequal" in title for title in found_in(root)[1])
 
     def test_one_alone_has_nothing_to_be_told_apart_from(self, root: Path) -> None:
         shutil.rmtree(root / "temple")

@@ -45,6 +45,12 @@ def test_its_numbers_are_those_of_the_scores() -> None:
     assert [replace(same, p_value=p_value).drifted for p_value in (0.009, 0.011)] == [True, False]
 
 
+def test_the_interval_of_5_unknown_images_in_100_is_wilsons() -> None:
+    """The two solutions of (p - 0.05)^2 = 1.959964^2 p (1 - p) / 100."""
+    found = measure_drift(np.repeat([1.0, -1.0], [5, 95]), np.array([-1.0]))
+    assert found.interval == pytest.approx((0.0215437, 0.1117505), abs=1e-7)
+
+
 def test_an_image_whose_score_is_0_is_known() -> None:
     found = measure_drift(np.array([0.0, 1.0, -1.0, 2.0]), np.array([0.0, -1.0]))
     assert (found.unknown_share, found.expected_share) == (0.5, 0.0)
