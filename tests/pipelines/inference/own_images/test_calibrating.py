@@ -103,12 +103,14 @@ def test_images_of_the_folder_that_was_trained_on_are_warned_of(
     scores = classifier.validation_scores
     assert scores is not None
     contents = np.zeros(len(files) + len(scores.targets), np.uint64)
-    contents[:count] = numbered([digest_of(file.read_bytes()) for file in files[:count]])
+    contents[: len(files)] = numbered([digest_of(file.read_bytes()) for file in files])
+    targets = np.zeros(len(contents), np.int64)
+    targets[count : len(files)] = scores.num_known  # the others of the folder were development images
     held = replace(
         scores,
         scores=np.zeros(len(contents)),
         known_predictions=np.zeros(len(contents), np.int64),
-        targets=np.zeros(len(contents), np.int64),
+        targets=targets,
         images=None,
         contents=contents,
     )
