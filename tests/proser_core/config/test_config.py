@@ -124,7 +124,7 @@ def test_two_workers_of_a_training_share_no_gpu(workers):
     ],
 )
 def test_a_mistyped_choice_is_refused_and_does_not_stand_for_another(block, name):
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=f"{name} is called 'mistyped'"):
         block(**{name: "mistyped"})
 
 

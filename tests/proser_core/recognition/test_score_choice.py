@@ -7,6 +7,7 @@ import pytest
 from small_tasks import CPU, labelled, small_task, tiny_closed_set_net, tiny_net
 
 from proser_core.config import CalibrationConfig, Recipe
+from proser_core.data.tasks import Labelled
 from proser_core.errors import CalibrationError, ConfigError
 from proser_core.recognition import embedding_table
 from proser_core.recognition.embedding_table import index_rows, task_embeddings
@@ -45,10 +46,12 @@ def test_a_set_without_a_macro_f1_is_left_out_of_the_mean() -> None:
     assert replace(report, development={}).mean_macro_f1 == 0.0
 
 
-def test_metrics_on_the_tasks_own_development_unknowns_are_those_of_its_evaluation():
+def test_metrics_on_each_set_of_development_unknowns_are_those_of_an_evaluation_by_it():
+    noise = replace(TASK, development=Labelled(TASK.test.images[:4], np.full(4, 2)))
     for each in choice("auto").reports:
         assert each.evaluation == evaluate(TABLES, each.score, TASK, 0.8)
-        assert each.development["cifar10"] == each.evaluation.development
+        by_noise = evaluate({**TABLES, "development": UNKNOWN["noise"]}, each.score, noise, 0.8)
+        assert each.development == {"cifar10": each.evaluation.development, "noise": by_noise.development}
 
 
 @dataclass(frozen=True)
