@@ -29,6 +29,6 @@ def test_a_step_is_measured_on_the_cores_of_a_worker(kind: str, threads: int) ->
     net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, seed=0)
     net = add_placeholders(net, recipe.finetune.num_dummies, seed=0) if kind == "finetune" else net
     assert cost.weight_bytes == sum(each.numel() * each.element_size() for each in net.parameters())
-    assert 0 < cost.step_seconds < 60
-    assert cost.scored_per_second > 1
+    assert cost.step_seconds > 0
+    assert cost.scored_per_second > 0
     assert (cost.device_bytes, cost.device_total) == (0, 0)
