@@ -12,15 +12,13 @@ from sklearn.datasets import load_sample_images
 from small_tasks import CPU, random_images
 from torchvision.transforms.v2 import functional as F
 
-from proser_core.config import DataConfig, Recipe, decisive_fields
+from proser_core.config import DataConfig
 from proser_core.data.augmentation.batches import MAGNITUDE, TrainingBatches, balanced_order
 from proser_core.data.augmentation.rand_augment import draw_operations, rand_augment
 from proser_core.data.augmentation.resized_crops import AREA, RATIO, draw_boxes, resized_crops
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import Labelled
-from proser_core.jobs.spec import augmentation
 from proser_core.rng import keyed_generator
-from proser_core.store.store import Artefact
 
 PLAIN = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 
@@ -113,17 +111,6 @@ class TestResizedCrops:
             pixels_of(batches(stored, "strong", 72)), pixels_of(batches(images, "strong", 72)), strict=True
         ):
             np.testing.assert_array_equal(streamed, held)
-
-
-def test_keys_hold_what_is_not_as_usual(tmp_path) -> None:
-    def keys(**data: str) -> tuple[list, dict]:
-        recipe = Recipe(data=DataConfig(**data))
-        held = {name: decisive_fields(recipe)["data"].get(name) for name in ("augmentation", "sampling")}
-        return augmentation(recipe, Artefact(tmp_path, "")), {name: value for name, value in held.items() if value}
-
-    assert keys() == ([True, 4], {})
-    for changed in ({"augmentation": "none"}, {"augmentation": "strong"}, {"sampling": "balanced"}):
-        assert keys(**changed) == ([True, 4, changed], changed)
 
 
 class TestBalancedSampling:

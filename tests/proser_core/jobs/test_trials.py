@@ -1,14 +1,11 @@
 """Trials of a job: their keys and their names."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from job_runs import RECIPE, write_job
 
-from proser_core.config import DataConfig, Recipe, digest_of, from_json
+from proser_core.config import Recipe, from_json
 from proser_core.jobs.job_file import read_job_file
-from proser_core.jobs.spec import job_inputs
 from proser_core.jobs.trials import plan_trials
 from proser_core.store.store import Artefact, Store
 
@@ -24,33 +21,6 @@ def test_a_training_from_scratch_has_no_pretraining_in_its_key(tmp_path: Path) -
         ]
 
     assert [a == b for a, b in zip(keys(one), keys(other), strict=True)] == [False, False, True]
-
-
-def test_all_that_decides_a_training_is_in_its_key_and_what_only_ray_reads_is_not(tmp_path: Path) -> None:
-    recipe = Recipe(data=DataConfig(flip=True))
-
-    def key(of: Recipe = recipe, task: str = "task", weights: str = "weights", bf16: bool = False) -> str:
-        inputs = job_inputs("finetune", of, Artefact(tmp_path, task), weights, bf16, "code")
-        return digest_of(inputs)
-
-    def changed(block: str, **fields: Any) -> str:
-        return key(replace(recipe, **{block: replace(getattr(recipe, block), **fields)}))
-
-    others = [
-        key(replace(recipe, seed=1)),
-        key(task="other"),
-        key(weights="others"),
-        key(bf16=True),
-        changed("finetune", lr=0.5),
-        changed("data", padding=0),
-        changed("data", flip=False),
-        changed("network", backbone="resnet18"),
-        changed("cluster", num_workers=2),
-        changed("cluster", cpus_per_worker=2),
-        changed("cluster", gpus_per_worker=1.0),
-    ]
-    assert len({key(), *others}) == 1 + len(others)
-    assert changed("cluster", max_concurrent=3, address="auto") == key()
 
 
 def test_points_that_are_almost_equal_have_names_of_their_own(tmp_path: Path) -> None:
