@@ -56,10 +56,11 @@ def package_of(module: str) -> str:
     return parts[1] if parts[0] == "proser_core" and len(parts) > 1 and parts[1] in LEVELS else ""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_the_method_knows_nothing_of_the_workflow(path):
-    tops = {name.split(".")[0] for name in imports_of(path)}
-    assert tops.isdisjoint({"pipelines", "tune_spaces", "ray", "mlflow", "hamilton", "tyro", "rich"})
+def test_the_method_knows_nothing_of_the_workflow():
+    assert MODULES
+    for path in MODULES:
+        tops = {name.split(".")[0] for name in imports_of(path)}
+        assert tops.isdisjoint({"pipelines", "tune_spaces", "ray", "mlflow", "hamilton", "tyro", "rich"}), path
 
 
 @pytest.mark.parametrize("package", LEVELS)

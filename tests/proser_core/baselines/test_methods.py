@@ -14,6 +14,9 @@ from proser_core.recognition.score_choice import NOTHING
 from proser_core.recognition.scores import SCORES, ScoreFunction
 from proser_core.titles import C2AE, CROSR
 
+ONE_OF_EACH = list({method.score: name for name, method in reversed(METHODS.items())}.values())
+"""The first method of each score."""
+
 
 def normal(seed: int, count: int, num_known: int, num_dummies: int = 3, scale: float = 3.0) -> LogitTable:
     generator = np.random.default_rng(seed)
@@ -33,7 +36,7 @@ def fitted_to(name: str, training: LogitTable, targets: np.ndarray) -> ScoreFunc
     return fit_score(METHODS[name], {TRAIN: training}, targets)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 @given(seed=st.integers(0, 10**6), num_known=st.integers(2, 20), count=st.integers(1, 70))
 def test_the_score_of_an_image_does_not_depend_on_the_batch(name, seed, num_known, count):
     score, images = fitted_to(name, *training_of(seed, num_known)), normal(seed + 1, count, num_known)
@@ -45,7 +48,7 @@ def test_the_score_of_an_image_does_not_depend_on_the_batch(name, seed, num_know
         np.testing.assert_array_equal(score(LogitTable(images.known[some], images.dummies[some])), together[some])
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 @given(seed=st.integers(0, 10**6), num_known=st.integers(2, 8))
 def test_the_order_of_the_classes_changes_no_score(name, seed, num_known):
     training, targets = training_of(seed, num_known)
