@@ -101,10 +101,7 @@ def test_trainings_that_do_not_fit_side_by_side_run_one_at_a_time(
 def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [
-        Job("finetune", to_json(tiny_recipe()), "", str(tmp_path / name), pause=2)
-        for name in ("done", "paused", "one", "two")
-    ]
+    jobs = jobs_that_pause(tmp_path, ("done", "paused", "one", "two"))
     side_by_side = []
 
     def given_up(tuner: tune.Tuner) -> None:
@@ -129,10 +126,7 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
 def test_a_training_that_ends_without_an_outcome_has_failed_unless_its_time_is_up(
     limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jobs = [
-        Job("finetune", to_json(tiny_recipe()), "", str(tmp_path / name), pause=2)
-        for name in ("paused", "failed", "silent")
-    ]
+    jobs = jobs_that_pause(tmp_path, ("paused", "failed", "silent"))
 
     def end(tuner: tune.Tuner) -> list[tune.Result]:
         for job in jobs:

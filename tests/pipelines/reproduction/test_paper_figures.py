@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.integrate import quad
 from scipy.stats import beta
+from small_tasks import random_images
 
 from pipelines.reports.figures.style import save
 from pipelines.reproduction.paper_figures.beta_densities import beta_densities, density
@@ -29,16 +30,16 @@ from proser_core.errors import ConfigError
 from tune_spaces.mixup_alpha import ALPHAS
 
 
-def images(count: int, size: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
-
-
 def words(figure: Figure) -> str:
     """Everything that is written in a figure."""
     return "\n".join(text.get_text() for text in figure.findobj(Text))
 
 
-SETS = {"MNIST": images(7, 8, 0), "Omniglot": images(3, 8, 1), "Noise": images(25, 12, 2)}
+SETS = {
+    "MNIST": random_images(7, 8, seed=0),
+    "Omniglot": random_images(3, 8, seed=1),
+    "Noise": random_images(25, 12, seed=2),
+}
 
 
 def cloud(count: int, seed: int) -> np.ndarray:
