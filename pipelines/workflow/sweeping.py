@@ -107,7 +107,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[SplitPl
     costs = measure(plans, session.cluster)
     photos = plan_photos([inputs], session.store)
     check_disk(disk_needed(plans, costs) + photos.disk, session.store)
-    lines = cost_lines(plans, costs)
+    lines = cost_lines(plans, costs, photos.seconds)
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
     spaces = ", ".join(f"{name} ({counted(len(found), 'point')})" for name, found in inputs.spaces.items())

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from digit_folders import write_digits
+from own_digits import own_recipe
 from pipeline_runs import RunFolder, printed
 from ray_nodes import free_ports
 from sweep_runs import Done, request
@@ -41,6 +43,16 @@ def test_it_says_what_the_calibration_of_a_model_does_not_change(folder: RunFold
     assert code == 0
     assert "Rows are by each method's own score, without mirrored images;" in said
     assert "; calibration.score and calibration.mirror will be used by `proser promote --best-of`." in said
+
+
+def test_its_time_counts_the_photos_that_are_to_be_decoded(folder: RunFolder, tmp_path: Path) -> None:
+    images, own = write_digits(tmp_path / "images", {"one": 1, "two": 2, "three": 3, "four": 4}, 12), own_recipe()
+    data = replace(own.data, num_known=2, unknown_settings=(1,), development="held-out-1")
+    recipe = replace(own, space="", data=data)
+    asked = request(folder, recipe=recipe, data_dir=images, storage=tmp_path / "storage", dry_run=True)
+    _, text = printed(sweep, asked)
+    assert re.search(r"photos +48 to decode", text)
+    assert re.search(r"time +about \d+:\d\d \(photos \d+:\d\d, pretrain", text)
 
 
 def test_a_dry_run_makes_nothing(planned: tuple[Done, Path], folder: RunFolder) -> None:
