@@ -13,22 +13,21 @@ from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import TaskShape
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import LOGITS, WEIGHTS
-from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.trained_classifier import OwnArchitecture
 
 
 def classifier_of(
     method: Method, network: TrainedNetwork, split: TrainedSplit, schedule: ScheduleName
 ) -> OpenSetClassifier:
-    """A method's trained network with its score, fitted and calibrated as in its row."""
+    """A method's trained network with its score, fitted and calibrated as in its row; the recipe names no other."""
     task, recipe = OpenSetTask.load(split.task.path), split.recipe
     if method.finetune is not None:
         recipe = replace(recipe, finetune=method.finetune(recipe))
     logits = load_logits(network.folder / LOGITS)
     score = fit_score(method, logits, task.train.targets)
-    report = evaluate(logits, score, task, recipe.calibration.target_rate)
     own, weights = None, network.folder / WEIGHTS
     if method.network:
         kind = OWN_NETWORKS[method.network]
@@ -37,4 +36,4 @@ def classifier_of(
     else:
         finetune = None if method.finetune is None else recipe.finetune
         net = trained_network(recipe, finetune, task.num_known, weights)
-    return OpenSetClassifier.of(net, score, logits, report, task, recipe, own=own)
+    return score_network(recipe, score, logits, task).classifier(net, task, recipe, own=own)

@@ -61,16 +61,17 @@ def train(
     if recipe.data.normalisation:
         mean, std = channels_of(recipe.data.normalisation)
         task = replace(task, mean=mean, std=std)
-    if method is not None and method.network:
-        with torch_restored(training_device(recipe)):
-            return train_own_method(task, recipe, method, own_networks, progress or EpochProgress(io.StringIO()))
-    if method is not None and method.finetune is not None:
-        recipe = replace(recipe, finetune=method.finetune(recipe))
+    progress = progress or EpochProgress(io.StringIO())
+    if method is not None:
+        recipe = replace(recipe, calibration=replace(recipe.calibration, score=""))  # it brings its own
+        if method.network:
+            with torch_restored(training_device(recipe)):
+                return train_own_method(task, recipe, method, own_networks, progress)
+        if method.finetune is not None:
+            recipe = replace(recipe, finetune=method.finetune(recipe))
     kinds = _kinds(recipe, method)
-    heads, seen = _trained(task, recipe, kinds, progress or EpochProgress(io.StringIO()))
+    heads, seen = _trained(task, recipe, kinds, progress)
     net = heads if seen is task else on_backbone(heads, _fresh(task, recipe))
-    if method is not None:  # which brings its own score
-        recipe = replace(recipe, calibration=replace(recipe.calibration, score=""))
     device, mirror = training_device(recipe), recipe.calibration.mirror
     tables: Tables
     if recipe.calibration.reads_embeddings or (method is not None and method.score.needs_embeddings):

@@ -1,30 +1,23 @@
 """`OpenSetClassifier`: a trained network with a fitted, calibrated score, in use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
-from torch import nn
 
-from proser_core.config import Recipe, to_json
 from proser_core.data.decoding import to_rgb_square
-from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import UNKNOWN
 from proser_core.processor import usable_device
-from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.classifier_files import read_classifier, write_classifier
 from proser_core.recognition.embedding_table import compute_embedding_table
-from proser_core.recognition.evaluation import EvaluationReport
 from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable
 from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import score, unknown_probabilities
-from proser_core.recognition.trained_classifier import Member, OwnArchitecture, TrainedClassifier
-from proser_core.recognition.validation_scores import Proxy, ValidationScores
+from proser_core.recognition.trained_classifier import TrainedClassifier
 
 
 @dataclass(frozen=True)
@@ -68,45 +61,6 @@ class OpenSetClassifier(TrainedClassifier):
 
     `class_names`, `calibration`, `results` (metrics by name) and the other fields are those of `TrainedClassifier`.
     """
-
-    @classmethod
-    def of(
-        cls,
-        net: nn.Module,
-        score_function: ScoreFunction,
-        logits: Mapping[str, LogitTable],
-        report: EvaluationReport,
-        task: OpenSetTask,
-        recipe: Recipe,
-        *,
-        controls: Mapping[str, Mapping[str, float]] | None = None,
-        proxy: Proxy | None = None,
-        own: OwnArchitecture | None = None,
-        mirror: bool = False,
-        members: Sequence[Member] = (),
-    ) -> "OpenSetClassifier":
-        """A network that was trained on a task by a recipe, as `report` evaluated its logits with this score; `mirror`
-        says that they are averaged with those of mirrored images, `members` what an ensemble was made of."""
-        return cls(
-            net=net,
-            network=recipe.network,
-            image_size=recipe.data.image_size,
-            split=task.split,
-            class_names=task.class_names,
-            normalisation=(task.mean, task.std),
-            score_function=score_function,
-            calibration=report.calibration,
-            recipe=to_json(recipe),
-            results=report.flat(),
-            validation_scores=ValidationScores.of(logits, score_function, task),
-            proxy=proxy,
-            controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
-            notes=task.notes,
-            own=own,
-            mirror=mirror,
-            classes=ClassReport.of(logits, score_function, report.calibration, task),
-            members=tuple(members),
-        )
 
     def predict(self, images: np.ndarray, device: str = "cpu") -> Predictions:
         """Classify uint8 images [N, H, W, 3] or [N, H, W]; another size is resampled.

@@ -1,20 +1,22 @@
 """`ScoredNetwork`: a trained network by the score that decides, evaluated, and as a classifier."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from torch import nn
 
-from proser_core.config import Recipe
+from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
+from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.embedding_table import index_rows
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logit_tables import EmbeddingTable, FittingData
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import ScoreChoice, Tables, choose_score
 from proser_core.recognition.scores import ScoreFunction
+from proser_core.recognition.trained_classifier import Member, OwnArchitecture
+from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,41 @@ class ScoredNetwork:
         """Macro-F1 by the score that decides, over the sets of development unknowns; 0 without any."""
         return self.choice.chosen.mean_macro_f1 if self.choice else self.report.development.macro_f1 or 0.0
 
-    def classifier(self, net: nn.Module, task: OpenSetTask, recipe: Recipe, **more: Any) -> OpenSetClassifier:
-        """The network as a classifier, which says how its score was chosen and keeps what others can be fitted to;
-        `more` as `OpenSetClassifier.of` takes it."""
-        mirror = recipe.calibration.mirror
-        made = OpenSetClassifier.of(net, self.score, self.tables, self.report, task, recipe, mirror=mirror, **more)
-        notes = {**made.notes, "Score": self.choice.in_words} if self.choice else made.notes
-        return replace(made, notes=notes, fitting=self._fitting())
+    def classifier(
+        self,
+        net: nn.Module,
+        task: OpenSetTask,
+        recipe: Recipe,
+        *,
+        controls: Mapping[str, Mapping[str, float]] | None = None,
+        proxy: Proxy | None = None,
+        own: OwnArchitecture | None = None,
+        members: Sequence[Member] = (),
+    ) -> OpenSetClassifier:
+        """The network, which was trained on a task by a recipe, as a classifier, which says how its score was chosen
+        and keeps what others can be fitted to; the options are fields of `TrainedClassifier`."""
+        calibration = self.report.calibration
+        return OpenSetClassifier(
+            net=net,
+            network=recipe.network,
+            image_size=recipe.data.image_size,
+            split=task.split,
+            class_names=task.class_names,
+            normalisation=(task.mean, task.std),
+            score_function=self.score,
+            calibration=calibration,
+            recipe=to_json(recipe),
+            results=self.report.flat(),
+            validation_scores=ValidationScores.of(self.tables, self.score, task),
+            proxy=proxy,
+            controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
+            notes={**task.notes, "Score": self.choice.in_words} if self.choice else task.notes,
+            own=own,
+            mirror=recipe.calibration.mirror,
+            fitting=self._fitting(),
+            classes=ClassReport.of(self.tables, self.score, calibration, task),
+            members=tuple(members),
+        )
 
     def _fitting(self) -> FittingData | None:
         parts = {part: table for part, table in self.tables.items() if isinstance(table, EmbeddingTable)}

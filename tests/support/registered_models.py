@@ -24,10 +24,10 @@ from proser_core.digests import sha256_of
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.classifier_files import CARD
-from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import SCORES
 from proser_core.store.store import Artefact
 
@@ -52,8 +52,8 @@ def classifier_of(
     normalisation, device = (images.mean, images.std), torch.device("cpu")
     logits = {name: compute_logits(net, part, normalisation, device) for name, part in parts.items()}
     score = SCORES[control or "MaxLogit"].fit(logits[TRAIN], np.asarray(images.train.targets))
-    report = evaluate(logits, score, images, 0.95)
-    return OpenSetClassifier.of(net, score, logits, report, images, recipe, controls={"MaxLogit": report.flat()})
+    scored = score_network(recipe, score, logits, images)
+    return scored.classifier(net, images, recipe, controls={"MaxLogit": scored.report.flat()})
 
 
 def _without_last(images: OpenSetTask, count: int) -> dict[str, np.ndarray]:

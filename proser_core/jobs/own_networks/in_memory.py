@@ -18,17 +18,18 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import training_device
 from proser_core.processor import resolve_precision
-from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logits import task_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.trained_classifier import OwnArchitecture
 
 
 def train_own_method(
     task: OpenSetTask, recipe: Recipe, method: Method, schedule: ScheduleName, progress: EpochProgress
 ) -> OpenSetClassifier:
-    """Train what a method needs and its own network, fit and calibrate its score, and evaluate it. Raises ConfigError
-    for a task that the network cannot serve or mirrored images, TrainingError where a loss is not finite."""
+    """Train what a method needs and its own network, fit and calibrate its score, and evaluate it; the recipe names no
+    other score. Raises ConfigError for a task that the network cannot serve or mirrored images, TrainingError where a
+    loss is not finite."""
     if recipe.calibration.mirror:
         raise ConfigError(
             f"calibration.mirror is on, and images are not mirrored for {method.name}, which has a network of its own; "
@@ -39,9 +40,8 @@ def train_own_method(
     net = _trained(network, task, recipe, schedule, progress)
     logits = task_logits(net, task, training_device(recipe), with_training=True)
     score = fit_score(method, logits, task.train.targets)
-    report = evaluate(logits, score, task, recipe.calibration.target_rate)
     own = OwnArchitecture(network.name, to_json(network.schedules[schedule]))
-    return OpenSetClassifier.of(net.eval(), score, logits, report, task, recipe, own=own)
+    return score_network(recipe, score, logits, task).classifier(net.eval(), task, recipe, own=own)
 
 
 def _trained(

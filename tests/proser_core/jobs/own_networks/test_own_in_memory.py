@@ -52,6 +52,13 @@ def test_a_classifier_predicts_the_same_after_it_was_saved_and_loaded(
     assert loaded.architecture == "Nearest (mean), plain"
 
 
+def test_it_is_scored_by_its_method_whatever_score_the_recipe_names(classifier: OpenSetClassifier) -> None:
+    named = train(digits(), replace(RECIPE, calibration=replace(RECIPE.calibration, score="auto")), METHOD)
+    assert named.score_function == classifier.score_function
+    assert named.calibration == classifier.calibration
+    assert named.notes == classifier.notes
+
+
 def test_torchs_generator_and_choice_of_algorithms_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", False)
     before = torch.get_rng_state()
