@@ -78,10 +78,8 @@ def read_table(folder: Path) -> SweepTable:
     """The table in a report's folder."""
     values = read_json(folder / TABLE)
     splits = {int(index): from_json(ClassSplit, split) for index, split in values["splits"].items()}
-    # a file of version 0.1 has the names of spaces alone, and no own point
-    said = values["spaces"] if isinstance(values["spaces"], dict) else {}
-    spaces = {name: from_json(SpaceInfo, said[name]) if said else SpaceInfo() for name in values["spaces"]}
-    own = from_json(FinetuneConfig, values.get("own", {}))
+    spaces = {name: from_json(SpaceInfo, said) for name, said in values["spaces"].items()}
+    own = from_json(FinetuneConfig, values["own"])
     return SweepTable(**{**values, "spaces": spaces, "splits": splits, "own": own})
 
 

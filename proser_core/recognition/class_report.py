@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from proser_core.config import from_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.calibration import Calibration
@@ -38,13 +36,6 @@ class ClassReport:
         true, called = np.nonzero(confusion)
         cells = np.stack([true, called, confusion[true, called]], axis=1).tolist()
         return cls(class_names, tuple((row, column, count) for row, column, count in cells))
-
-    @classmethod
-    def read(cls, values: Any) -> "ClassReport":
-        """Inverse of `to_json`; reports of earlier classifiers have every pair of classes."""
-        if "confusion" in values:
-            return cls.of_matrix(tuple(values["class_names"]), np.array(values["confusion"], np.int64))
-        return from_json(cls, values)
 
     @cached_property
     def confusion(self) -> np.ndarray:

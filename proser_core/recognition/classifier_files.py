@@ -190,7 +190,7 @@ def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
         "own": own,
         "mirror": bool(card.get("mirror", False)),
         "fitting": FittingData.load(folder / FITTING) if FITTING in card["sha256"] else None,
-        "classes": ClassReport.read(card["classes"]) if card.get("classes") else None,
+        "classes": from_json(ClassReport, card["classes"]) if card.get("classes") else None,
         "members": tuple(from_json(Member, each) for each in card.get("members", ())),
     }
 

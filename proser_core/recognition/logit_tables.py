@@ -136,5 +136,5 @@ def load_embeddings(path: Path) -> dict[str, EmbeddingTable]:
     """Inverse of `save_embeddings`."""
     with np.load(path) as arrays:
         parts = [name.removesuffix("_known") for name in arrays if name.endswith("_known")]
-        head = {name: arrays[name] for name in HEAD if name in arrays}  # earlier files lack the last two
+        head = {name: arrays[name] for name in HEAD}
         return {part: EmbeddingTable(**{name: arrays[f"{part}_{name}"] for name in ARRAYS}, **head) for part in parts}

@@ -9,13 +9,12 @@ from typing import Any
 
 from proser_core import titles
 from proser_core.baselines.controls import controls, placeholder_scores
-from proser_core.config import FinetuneConfig, Recipe, to_json
+from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.network_choice import Candidate, NetworkChoice, choose_network, passed_over, trained_control
 from proser_core.jobs.network_tables import evaluation_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
-from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.score_choice import ScoreChoice
@@ -40,7 +39,6 @@ def evaluate_run(
     reports, choices, control = _reports(networks, pretrained.path, trials, proser)
     model, network = choose_network(wanted, proser, control)
     chosen = model.scored
-    classes = ClassReport.of(chosen.tables, chosen.score, chosen.report.calibration, networks.open_set_task)
     write_json(
         folder / EVALUATION,
         {
@@ -53,7 +51,6 @@ def evaluate_run(
             "proxy": None if proxy is None else proxy.results,
             "score": {"name": chosen.score.name, "formula": chosen.score.formula},
             "choices": {name: choice.to_json() for name, choice in choices.items()},
-            "classes": None if classes is None else to_json(classes),
         },
     )
     score(chosen.tables["test"], chosen.score, chosen.report.calibration).save(folder / TEST_SCORES)

@@ -17,14 +17,13 @@ from pipelines.workflow.stages.evaluate import CLASSIFIER, EVALUATION, TEST_SCOR
 from pipelines.workflow.trained_split import TrainedSplit
 from proser_core import titles
 from proser_core.baselines.controls import controls
-from proser_core.config import CalibrationConfig, Recipe, from_json
+from proser_core.config import CalibrationConfig, Recipe
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.jobs.network_choice import trained_control
 from proser_core.jobs.selection import Row
 from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import OpenSetScores
@@ -67,11 +66,9 @@ def report(
     evaluation = read_evaluation(evaluated)
     unmirrored = _baselines(split, images, trials, trial_folders) if recipe.calibration.mirror else []
     table = tabulate_run(recipe, images.split, trials, evaluation, spaces, unmirrored)
-    calibration = from_json(Calibration, evaluation["methods"][evaluation["method"]]["report"]["calibration"])
-    facts = [*_selection(evaluation, table), *choice_facts(evaluation), _calibration(calibration)]
-    classes = ClassReport.read(evaluation["classes"]) if evaluation["classes"] else None
     classifier = OpenSetClassifier.load(evaluated.path / CLASSIFIER)
-    rates = classifier.known_rates
+    facts = [*_selection(evaluation, table), *choice_facts(evaluation), _calibration(classifier.calibration)]
+    rates, classes = classifier.known_rates, classifier.classes
     found = {"Which known rate?": rates, "Classes": classes}
     chapters = {title: each.lines() for title, each in found.items() if each is not None}
     write_report(table, recipe, folder, facts, images.notes, chapters)
