@@ -89,7 +89,6 @@ def _pictures(net: AutoEncoder, training: OwnTraining[AutoEncoderSchedule]) -> d
 
 AUTOENCODER = OwnNetwork(
     name="auto-encoder",
-    source="docs/method-notes.md",
     schedules={"full": FULL, "quick": QUICK},
     make=lambda shape, schedule: AutoEncoder(shape, schedule.width),
     train=train_autoencoder,

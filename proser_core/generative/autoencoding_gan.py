@@ -138,10 +138,5 @@ def _result(net: AutoencodingGan, pixels: Tensor) -> Trained:
 
 
 AUTOENCODING_GAN = OwnNetwork(
-    name=NAME,
-    source="Neal et al. 2018",
-    schedules={"full": FULL, "quick": QUICK},
-    make=AutoencodingGan,
-    train=train,
-    scores_images=False,
+    name=NAME, schedules={"full": FULL, "quick": QUICK}, make=AutoencodingGan, train=train, scores_images=False
 )

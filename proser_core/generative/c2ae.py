@@ -115,7 +115,6 @@ def _refusal(shape: TaskShape) -> str:
 
 CLASSIFIER = OwnNetwork(
     name="C2AE classifier",
-    source="Oza and Patel 2019",
     schedules={"full": FULL_CLASSIFIER, "quick": QUICK_CLASSIFIER},
     make=lambda shape, schedule: CodeClassifier(shape, schedule.width),
     train=train_classifier,
@@ -124,7 +123,6 @@ CLASSIFIER = OwnNetwork(
 )
 C2AE = OwnNetwork(
     name="C2AE",
-    source="Oza and Patel 2019",
     schedules={"full": FULL, "quick": QUICK},
     make=lambda shape, schedule: C2aeNet(shape, schedule.width),
     train=train_c2ae,

@@ -154,10 +154,5 @@ def _pictured(net: ConditionalGan, training: OwnTraining[ConditionalGanSchedule]
 
 
 CONDITIONAL_GAN = OwnNetwork(
-    name=NAME,
-    source="Ge et al. 2017",
-    schedules={"full": FULL, "quick": QUICK},
-    make=ConditionalGan,
-    train=train,
-    scores_images=False,
+    name=NAME, schedules={"full": FULL, "quick": QUICK}, make=ConditionalGan, train=train, scores_images=False
 )

@@ -75,7 +75,6 @@ def _refusal(shape: TaskShape) -> str:
 def _network(name: str, *, has_bottlenecks: bool) -> OwnNetwork[VggSchedule]:
     return OwnNetwork(
         name=name,
-        source="Yoshihashi et al. 2019",
         schedules={"full": FULL, "quick": QUICK},
         make=partial(ReconstructingVgg, has_bottlenecks=has_bottlenecks),
         train=train,

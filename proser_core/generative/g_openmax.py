@@ -159,7 +159,6 @@ def _fit_tails(net: GOpenMaxNet, made: Tensor, training: OwnTraining[ClassifierS
 
 G_OPENMAX = OwnNetwork(
     name=NAME,
-    source="Ge et al. 2017",
     schedules={"full": FULL, "quick": QUICK},
     make=GOpenMaxNet,
     train=train,

@@ -122,7 +122,6 @@ def interpolate(gan: AutoencodingGan, first: Tensor, second: Tensor, shares: Ten
 
 G_OPENMAX_INTERPOLATION = OwnNetwork(
     name=NAME,
-    source="Neal et al. 2018",
     schedules={"full": FULL, "quick": QUICK},
     make=InterpolationNet,
     train=train,

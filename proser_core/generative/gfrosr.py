@@ -168,7 +168,6 @@ def _network(name: str, *, reconstruction: bool, rotation_weight: float) -> OwnN
     )
     return OwnNetwork(
         name=name,
-        source="Perera et al. 2020",
         schedules={"full": full, "quick": quick},
         make=GfrosrNet,
         train=train_gfrosr,

@@ -61,10 +61,5 @@ def train(net: nn.Module, training: OwnTraining[ClassifierSchedule]) -> Trained:
 
 
 ONE_VS_REST = OwnNetwork(
-    name=NAME,
-    source="Neal et al. 2018",
-    schedules={"full": FULL, "quick": QUICK},
-    make=make,
-    train=train,
-    scores_images=False,
+    name=NAME, schedules={"full": FULL, "quick": QUICK}, make=make, train=train, scores_images=False
 )

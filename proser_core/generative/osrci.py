@@ -102,7 +102,6 @@ def _pictured(starts: Tensor, gan: AutoencodingGan, found: Searched) -> Picture:
 
 OSRCI = OwnNetwork(
     name=NAME,
-    source="Neal et al. 2018",
     schedules={"full": FULL, "quick": QUICK},
     make=UnknownClassNet,
     train=train,

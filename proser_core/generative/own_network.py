@@ -118,19 +118,18 @@ class Trained:
 class OwnNetwork(Generic[S]):
     """A network of a method's own.
 
-    name: in key, plan, progress and tables, such as "DHRNet". source: its paper. schedules: as published ("full"), and
-    for two CPU cores ("quick"). make: the untrained network, whose `forward(images)` maps float32[B, 3, H, W],
-    normalised as the task's, to `ClassLogits`; what it needs is inside, parts of other networks too, whose weights
-    `train` copies in, so that its state alone restores it. What the dummies need of the training images is a buffer,
-    fitted at the end of `train`. In evaluation mode no image's logits depend on the others. train: trains it in place,
-    on the device of the training; a function of its own module, whose code stands in the key. needs: names of networks
-    that are trained before. probe: from a schedule to one whose epochs cost the same and that does little beside them,
-    to measure a step. scores_images: False for a part that no method scores; its `forward` is its own affair. refusal:
-    why a task cannot be served, or an empty string.
+    name: in key, plan, progress and tables, such as "DHRNet". schedules: as published ("full"), and for two CPU cores
+    ("quick"). make: the untrained network, whose `forward(images)` maps float32[B, 3, H, W], normalised as the task's,
+    to `ClassLogits`; what it needs is inside, parts of other networks too, whose weights `train` copies in, so that its
+    state alone restores it. What the dummies need of the training images is a buffer, fitted at the end of `train`. In
+    evaluation mode no image's logits depend on the others. train: trains it in place, on the device of the training; a
+    function of its own module, whose code stands in the key. needs: names of networks that are trained before. probe:
+    from a schedule to one whose epochs cost the same and that does little beside them, to measure a step.
+    scores_images: False for a part that no method scores; its `forward` is its own affair. refusal: why a task cannot
+    be served, or an empty string.
     """
 
     name: str
-    source: str
     schedules: Mapping[ScheduleName, S]
     make: Callable[[TaskShape, S], nn.Module]
     train: Callable[[Any, OwnTraining[S]], Trained]

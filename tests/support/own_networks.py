@@ -91,14 +91,12 @@ def diverges(net: nn.Module, training: OwnTraining[TinySchedule]) -> Trained:
     raise TrainingError("the loss is nan in epoch 1")
 
 
-BLUR: OwnNetwork[Any] = OwnNetwork(
-    name="blur", source="here", schedules=SCHEDULES, make=Blur, train=train_blur, scores_images=False
-)
+BLUR: OwnNetwork[Any] = OwnNetwork(name="blur", schedules=SCHEDULES, make=Blur, train=train_blur, scores_images=False)
 NEAREST: OwnNetwork[Any] = OwnNetwork(
-    name="Nearest (mean), plain", source="here", schedules=SCHEDULES, make=Nearest, train=train_nearest, needs=("blur",)
+    name="Nearest (mean), plain", schedules=SCHEDULES, make=Nearest, train=train_nearest, needs=("blur",)
 )
 DIVERGES: OwnNetwork[Any] = OwnNetwork(
-    name="Diverges", source="here", schedules=SCHEDULES, make=Nearest, train=diverges, needs=("blur",)
+    name="Diverges", schedules=SCHEDULES, make=Nearest, train=diverges, needs=("blur",)
 )
 METHOD = Method("Nearest mean", "here", MaxLogit(), network="Nearest (mean), plain")
 DIVERGING = Method("Diverging", "here", MaxLogit(), network="Diverges")
