@@ -30,9 +30,6 @@ class DecodedPhotos(StoredImages):
         places["offset"] = length * places["row"]
         return cls(np.array([os.fsencode(folder / PIXELS)], np.bytes_), places, size)
 
-    def __getitem__(self, rows: np.ndarray) -> "DecodedPhotos":
-        return DecodedPhotos(self.files, self.places[rows], self.size)
-
     @property
     def contents(self) -> np.ndarray:
         """uint64[N]: as of an `ImageSet`."""
@@ -40,10 +37,6 @@ class DecodedPhotos(StoredImages):
             return np.zeros(0, np.uint64)
         with np.load(Path(os.fsdecode(self.files[0])).with_name(LOOKS)) as looks:
             return looks["contents"][self.places["row"]]
-
-    def joined(self, others: StoredImages) -> "DecodedPhotos":
-        both = super().joined(others)
-        return DecodedPhotos(both.files, both.places, both.size)
 
     def _decode(self, place: Any) -> np.ndarray:
         count, offset = int(place["length"]), int(place["offset"])

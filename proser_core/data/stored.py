@@ -5,7 +5,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,15 +40,15 @@ class StoredImages:
     def __len__(self) -> int:
         return len(self.places)
 
-    def __getitem__(self, rows: np.ndarray) -> "StoredImages":
+    def __getitem__(self, rows: np.ndarray) -> Self:
         """The images at `rows` (indices or a mask), still encoded."""
-        return StoredImages(self.files, self.places[rows], self.size)
+        return type(self)(self.files, self.places[rows], self.size)
 
-    def joined(self, others: "StoredImages") -> "StoredImages":
+    def joined(self, others: "StoredImages") -> Self:
         """These images and then others of the same size, still encoded."""
         places = np.concatenate([self.places, others.places])
         places["file"][len(self) :] += len(self.files)
-        return StoredImages(np.concatenate([self.files, others.files]), places, self.size)
+        return type(self)(np.concatenate([self.files, others.files]), places, self.size)
 
     def read(self, rows: np.ndarray) -> np.ndarray:
         """uint8[n, size, size, 3] of `rows` int64[n], in this thread.

@@ -1,6 +1,5 @@
 """Chromium without a window, driven as a person would: by the DevTools protocol, over the websockets of uvicorn."""
 
-import base64
 import itertools
 import json
 import os
@@ -75,13 +74,6 @@ class Page:
     def write(self, text: str) -> None:
         """Into what has the focus."""
         self.call("Input.insertText", text=text)
-
-    def picture(self, path: Path) -> None:
-        """All of the page, as PNG."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        shot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
-        path.write_bytes(base64.b64decode(shot["data"]))
 
 
 @contextmanager
