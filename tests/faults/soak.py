@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from encoded_images import encode
 from lab import Lab
 from mlflow import MlflowClient
 from ray_nodes import free_ports, running
 from served_models import ask
-from stored_sets import png_file
 from sweeps import SMALL, BrokenError, Sweep, require
 
 from pipelines.tracking.models import load
@@ -113,7 +113,7 @@ def _train(folder: Path, seed: str) -> None:
 def _clients(address: str, load_: Load) -> Iterator[None]:
     """Clients that ask one after the other, and compare each answer with that of the library."""
     pixels = digits.read("test", 8).images[:100]
-    files = [png_file(image) for image in pixels]
+    files = [encode(image) for image in pixels]
     expected = {number: load(f"models:/{MODEL}/{number}").classifier.predict(pixels) for number in ("1", "2")}
     scores = {number: found.unknown_scores for number, found in expected.items()}
     stop, lock = threading.Event(), threading.Lock()

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from encoded_images import encode
 from matplotlib.figure import Figure
 from pipeline_runs import Proser, RunFolder, write_space
 from ray import tune
 from registered_models import classifier_of
 from served_models import some_pixels
 from storages import BUCKET, ENVIRONMENT, Machines, s3_server
-from stored_sets import png_file
 from training_jobs import tiny_recipe
 
 import tune_spaces
@@ -183,7 +183,7 @@ def pixels() -> np.ndarray:
 @pytest.fixture(scope="session")
 def encoded(pixels: np.ndarray) -> list[bytes]:
     """The same as image files."""
-    return [png_file(image) for image in pixels]
+    return [encode(image) for image in pixels]
 
 
 @pytest.fixture(scope="module")

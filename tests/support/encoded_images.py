@@ -4,6 +4,7 @@ import io
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from small_tasks import random_images
@@ -15,9 +16,9 @@ SIZE = 8
 PIXELS = random_images(1, SIZE)[0]
 
 
-def encode(image: Image.Image, ending: str = "PNG", **more) -> bytes:
+def encode(image: Image.Image | np.ndarray, ending: str = "PNG", **more) -> bytes:
     file = io.BytesIO()
-    image.save(file, ending, **more)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, ending, **more)
     return file.getvalue()
 
 

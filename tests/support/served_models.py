@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from encoded_images import encode
 from ray_nodes import free_ports
 from registered_models import Registry
-from stored_sets import png_file
 
 from pipelines.serving.access import Access
 from pipelines.serving.limits import Limits
@@ -106,4 +106,4 @@ def tensor(files: list[bytes], **more: Any) -> dict[str, Any]:
 
 def large_image() -> bytes:
     """20,000 pixels, more than the servers of these tests decode."""
-    return png_file(np.zeros((100, 200), np.uint8))
+    return encode(np.zeros((100, 200), np.uint8))

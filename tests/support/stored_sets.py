@@ -1,6 +1,5 @@
 """The digits as an image folder and as Parquet files: one small set in every layout that streams."""
 
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from PIL import Image
+from encoded_images import encode
 
 from proser_core.data.catalogue import Source
 from proser_core.data.readers import digits
@@ -17,13 +16,6 @@ from proser_core.data.readers.parquet import ParquetLayout
 PARQUET = Source(
     "digits_parquet", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST}, (ParquetLayout("digits_parquet"),)
 )
-
-
-def png_file(image: np.ndarray) -> bytes:
-    """An image as the content of a file."""
-    file = io.BytesIO()
-    Image.fromarray(image).save(file, "PNG")
-    return file.getvalue()
 
 
 def write_folder(root: Path, size: int, most: Mapping[str, int] | None = None) -> Path:
@@ -35,7 +27,7 @@ def write_folder(root: Path, size: int, most: Mapping[str, int] | None = None) -
             folder.mkdir(parents=True)
             rows = np.flatnonzero(loaded.labels == label)
             for row in rows[: most[part] if most else len(rows)].tolist():
-                (folder / f"{row:04}.png").write_bytes(png_file(loaded.images[row]))
+                (folder / f"{row:04}.png").write_bytes(encode(loaded.images[row]))
     return root
 
 
@@ -47,7 +39,7 @@ def write_parquet(root: Path, size: int, shards: int = 2) -> Path:
     for part in ("train", "test"):
         loaded = digits.read(part, size)
         for number, rows in enumerate(np.array_split(np.arange(len(loaded)), shards)):
-            encoded = [{"bytes": png_file(loaded.images[row]), "path": None} for row in rows]
+            encoded = [{"bytes": encode(loaded.images[row]), "path": None} for row in rows]
             table = pa.table({"image": pa.array(encoded, image_type), "label": loaded.labels[rows]})
             table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
             path = root / PARQUET.name / f"{part}-{number:05}-of-{shards:05}.parquet"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from encoded_images import encode
 from scenes import scene
-from stored_sets import png_file
 
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -48,7 +48,7 @@ def test_a_classifier_is_saved_and_its_predictions_are_written(
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes(), path.name
     (tmp_path / "images").mkdir()
     for number, image in enumerate(pixels):
-        (tmp_path / "images" / f"{number:03}.png").write_bytes(png_file(image))
+        (tmp_path / "images" / f"{number:03}.png").write_bytes(encode(image))
     table = tmp_path / "predictions.csv"
     in_ascii("-m", "pipelines.cli", "predict", str(tmp_path / "again"), str(tmp_path / "images"), "-o", str(table))
     with table.open(encoding="utf-8", newline="") as file:

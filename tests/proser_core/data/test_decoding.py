@@ -44,7 +44,7 @@ class TestOneImage:
     @pytest.mark.parametrize("ending", ["PNG", "TIFF"])
     def test_of_sixteen_bits_keeps_its_shades(self, ending: str) -> None:
         shades = np.arange(SIZE * SIZE, dtype=np.uint16).reshape(SIZE, SIZE) * 1000
-        got = decode_square(encode(Image.fromarray(shades), ending), SIZE, "deep")
+        got = decode_square(encode(shades, ending), SIZE, "deep")
         np.testing.assert_array_equal(got, np.repeat((shades // 257).astype(np.uint8)[..., None], 3, axis=2))
 
     @pytest.mark.parametrize("bits", [8, 16])
@@ -189,7 +189,7 @@ class TestOneImage:
             count_pixels(tiled(*tags), "bomb.tif")
 
     def test_whose_scans_repeat_is_refused_and_a_video_behind_one_is_not(self) -> None:
-        content = encode(Image.fromarray(PIXELS), "JPEG", progressive=True)
+        content = encode(PIXELS, "JPEG", progressive=True)
         last = content[content.rindex(b"\xff\xda") : -2]
         with pytest.raises(DataError, match=r"slow\.jpg: the JPEG has 110 scans.* need 100 or fewer\. Save it again"):
             count_pixels(content[:-2] + last * 100 + content[-2:], "slow.jpg")
@@ -199,7 +199,7 @@ class TestOneImage:
             )
 
     def test_with_many_blocks_of_exif_is_refused_before_it_is_opened(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        content, block = encode(Image.fromarray(PIXELS), "JPEG"), b"\xff\xe1\0\x12Exif\0\0" + b"A" * 10
+        content, block = encode(PIXELS, "JPEG"), b"\xff\xe1\0\x12Exif\0\0" + b"A" * 10
         few = decode_square(content[:2] + block * 100 + content[2:], SIZE, "few.jpg")
         np.testing.assert_array_equal(few, decode_square(content, SIZE, "none.jpg"))
         monkeypatch.delattr(Image, "open")
@@ -218,7 +218,7 @@ class TestOneImage:
         exif[0x010E] = "a description that is longer than four bytes"
         code = f"""
 from proser_core.data.decoding import decode_square
-decode_square({encode(Image.fromarray(PIXELS), "JPEG", exif=exif.tobytes()[:-20])!r}, {SIZE}, "damaged.jpg")
+decode_square({encode(PIXELS, "JPEG", exif=exif.tobytes()[:-20])!r}, {SIZE}, "damaged.jpg")
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -248,7 +248,7 @@ decode_square({encode(Image.fromarray(PIXELS), "JPEG", exif=exif.tobytes()[:-20]
     def test_of_any_damage_is_an_image_or_a_data_error(self, data: st.DataObject) -> None:
         exif = Image.Exif()
         exif[274], exif[36864] = 6, "0230"
-        content = bytearray(encode(Image.fromarray(PIXELS), "JPEG", exif=exif))
+        content = bytearray(encode(PIXELS, "JPEG", exif=exif))
         for _ in range(data.draw(st.integers(1, 12))):
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
         with suppress(DataError):
@@ -260,7 +260,7 @@ decode_square({encode(Image.fromarray(PIXELS), "JPEG", exif=exif.tobytes()[:-20]
             (b"", "it is empty"),
             (None, "it is empty"),
             (b"hello, this is text", "it is none of BMP"),
-            (encode(Image.fromarray(random_images(1, 64)[0]))[:2000], "truncated"),
+            (encode(random_images(1, 64)[0])[:2000], "truncated"),
         ],
         ids=["zero bytes", "null", "text", "truncated"],
     )

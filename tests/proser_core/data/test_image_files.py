@@ -21,7 +21,7 @@ from proser_core.errors import DataError
 def write(path: Path, seed: int = 0) -> np.ndarray:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = random_images(1, SIZE, seed)[0]
-    path.write_bytes(encode(Image.fromarray(pixels)))
+    path.write_bytes(encode(pixels))
     return pixels
 
 
@@ -35,8 +35,7 @@ class TestPaths:
             write(tmp_path / name, seed) for seed, name in enumerate(["a/2.png", "a/b/1.png", "one.png", "c/x.jpg"])
         ]
         parquet.write_table(
-            pa.table({"number": [1, 2], "photo": [encode(Image.fromarray(each)) for each in want[:2]]}),
-            tmp_path / "more.parquet",
+            pa.table({"number": [1, 2], "photo": [encode(each) for each in want[:2]]}), tmp_path / "more.parquet"
         )
         parts = read(tmp_path / "a", tmp_path / "one.png", f"{tmp_path}/c/*.jpg", tmp_path / "more.parquet")
         got = np.concatenate([part.images for part in parts])
@@ -75,7 +74,7 @@ class TestPaths:
         """Also a raw image that Pillow would take for a TIFF file: it might be its preview."""
         write(tmp_path / "a.png")
         (tmp_path / "b.HEIC").write_bytes(b"heic")
-        (tmp_path / "c.dng").write_bytes(encode(Image.fromarray(PIXELS), "TIFF"))
+        (tmp_path / "c.dng").write_bytes(encode(PIXELS, "TIFF"))
         assert count_images([str(tmp_path)]) == 3
         for paths in ([tmp_path], sorted(tmp_path.iterdir())):
             (part,) = read(*paths)
@@ -196,7 +195,7 @@ class TestPaths:
     def test_a_truncated_parquet_file_is_left_out_by_name_as_an_image_is(self, tmp_path: Path, is_named: bool) -> None:
         write(tmp_path / "one.png")
         table = tmp_path / "set.parquet"
-        parquet.write_table(pa.table({"image": [encode(Image.fromarray(PIXELS))] * 3}), table)
+        parquet.write_table(pa.table({"image": [encode(PIXELS)] * 3}), table)
         table.write_bytes(table.read_bytes()[:-20])
         paths = sorted(tmp_path.iterdir()) if is_named else [tmp_path]
         assert count_images(map(str, paths)) == 2
@@ -208,7 +207,7 @@ class TestPaths:
 
     def test_a_parquet_file_with_damaged_pages_gives_the_images_before_them(self, tmp_path: Path) -> None:
         table = tmp_path / "set.parquet"
-        column = [encode(Image.fromarray(PIXELS))] * 2 * PIECE
+        column = [encode(PIXELS)] * 2 * PIECE
         parquet.write_table(pa.table({"image": column}), table, row_group_size=PIECE, use_dictionary=False)
         place = parquet.read_metadata(table).row_group(1).column(0).data_page_offset
         content = bytearray(table.read_bytes())

@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 import pytest
+from encoded_images import encode
 from PIL import Image
-from test_parquet import encode, write
+from test_parquet import write
 
 from proser_core.config import DataConfig, Recipe
 from proser_core.data import catalogue as sources

@@ -1,12 +1,12 @@
 """The Parquet reader on small files in the layout of the Hugging Face Hub."""
 
-import io
 import json
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from encoded_images import encode
 from PIL import Image
 from small_tasks import random_images
 
@@ -18,13 +18,7 @@ NAMES = ["ant", "bee", "cow"]
 
 
 def pngs(count: int) -> list[bytes]:
-    return [encode(Image.fromarray(image)) for image in random_images(count)]
-
-
-def encode(image: Image.Image, file_format: str = "PNG") -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, file_format, **({"lossless": True} if file_format == "WEBP" else {}))
-    return buffer.getvalue()
+    return [encode(image) for image in random_images(count)]
 
 
 def write(
@@ -68,7 +62,7 @@ at_once_or_in_any_order = pytest.mark.parametrize("load", [read, index])
 @pytest.mark.parametrize("file_format", ["PNG", "WEBP"])
 def test_lossless_images_come_back_pixel_for_pixel(tmp_path, file_format, column):
     images = random_images(4)
-    encoded = [encode(Image.fromarray(image), file_format) for image in images]
+    encoded = [encode(image, file_format, lossless=True) for image in images]
     write(tmp_path / "train-00000-of-00001.parquet", encoded, [2, 0, 1, 2], column=column)
     image_set = read(tmp_path, count=4)
     np.testing.assert_array_equal(image_set.images, images)
@@ -100,7 +94,7 @@ def test_grey_images_become_rgb(tmp_path, mode):
 def test_images_of_another_size_are_resampled_with_antialiasing(tmp_path):
     stripes = np.zeros((32, 48, 3), np.uint8)
     stripes[:, ::2] = 200
-    write(tmp_path / "train.parquet", [encode(Image.fromarray(stripes))], [0])
+    write(tmp_path / "train.parquet", [encode(stripes)], [0])
     pixels = read(tmp_path).images[0]
     assert pixels.shape == (8, 8, 3)
     np.testing.assert_allclose(pixels[2:-2, 2:-2], 100, atol=4)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torchvision
-from PIL import Image
+from encoded_images import encode
 from scipy.io import savemat
 from small_tasks import random_images
-from test_parquet import encode, write
+from test_parquet import write
 
 from proser_core.data import catalogue as sources
 from proser_core.data.catalogue import SOURCES
@@ -54,7 +54,7 @@ def test_the_hubs_parquet_is_read_and_its_zeros_are_zeros(root):
     """Beside train and test it has `extra`, which is not a part here."""
     columns = {"names": list("0123456789"), "column": "image", "label_column": "label"}
     for part in ("train", "test", "extra"):
-        encoded = [encode(Image.fromarray(image)) for image in random_images(6, 32, len(part))]
+        encoded = [encode(image) for image in random_images(6, 32, len(part))]
         write(root / "svhn" / f"{part}-00000-of-00001.parquet", encoded, PUBLISHED % 10, **columns)
     for part in ("train", "test"):
         loaded(root, part, "parquet")

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from encoded_images import encode
 from PIL import Image
 from small_tasks import random_images
-from test_parquet import encode, write
+from test_parquet import write
 
 from proser_core.config import DataConfig
 from proser_core.data import catalogue as sources
@@ -126,10 +127,7 @@ def test_fingerprints_change_with_a_label_and_with_a_file(root):
 def test_the_hubs_parquet_calls_the_test_part_valid(root, tmp_path):
     folder = tmp_path / "hub" / "tiny-imagenet"
     images = random_images(8, 64)
-    encoded, columns = (
-        [encode(Image.fromarray(image)) for image in images],
-        {"column": "image", "label_column": "label"},
-    )
+    encoded, columns = [encode(image) for image in images], {"column": "image", "label_column": "label"}
     path = folder / "valid-00000-of-00001-70d5.parquet"
     write(path, encoded, [0, 1, 2, 3] * 2, names=sorted(WNIDS), **columns)
     (folder / "train-00000-of-00001-1359.parquet").write_bytes(b"")
@@ -190,7 +188,7 @@ def test_odins_resized_images_are_taken_as_they_are(tmp_path, few_outliers, name
     ("name", "folder", "size"), [("lsun-crop", "LSUN", 36), ("imagenet-resize", "Imagenet_resize", 32)]
 )
 def test_odins_images_are_read_from_the_hubs_parquet_too(tmp_path, few_outliers, name, folder, size):
-    encoded = [encode(Image.fromarray(image)) for image in numbered(6, size)]
+    encoded = [encode(image) for image in numbered(6, size)]
     for shard, part in enumerate((encoded[:4], encoded[4:])):
         write(tmp_path / folder / f"test-{shard:05}-of-00002.parquet", part, [0] * len(part), column="image")
     images = open_outlier_set(name, tmp_path).load(size=32, count=6)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+from encoded_images import encode
 from pipeline_runs import printed
 from pyarrow import parquet
 from registered_models import Registry
 from rich.console import Console
-from stored_sets import png_file
 
 from pipelines.cluster.session import join
 from pipelines.commands import predict as predict_command
@@ -244,7 +244,7 @@ def test_what_is_written_into_the_folder_that_is_read_is_not_read(
 
 
 def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp_path: Path) -> None:
-    (tmp_path / os.fsdecode(b"caf\xe9.png")).write_bytes(png_file(pixels[0]))
+    (tmp_path / os.fsdecode(b"caf\xe9.png")).write_bytes(encode(pixels[0]))
     for ending in FORMATS:
         output = tmp_path / f"out{ending}"
         code, _ = predicted(model=model, paths=(f"{tmp_path}/*.png",), output=output)
@@ -255,7 +255,7 @@ def test_names_that_are_not_utf8_are_written(model: str, pixels: np.ndarray, tmp
 @pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
 def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, tmp_path: Path, ending: str) -> None:
     for name in (b"caf\xe9.png", b"a$^$b.png"):
-        (tmp_path / os.fsdecode(name)).write_bytes(png_file(pixels[0]))
+        (tmp_path / os.fsdecode(name)).write_bytes(encode(pixels[0]))
     (tmp_path / os.fsdecode(b"damaged\n\xe9.png")).write_bytes(b"no image")
     (tmp_path / os.fsdecode(b"notes\n\xe9.txt")).write_bytes(b"no image")
     terminal = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict", write_through=True)
