@@ -63,10 +63,10 @@ def _measure(settings: Settings, bf16: bool) -> tuple[Samples, str]:
     return samples, f"{torch.cuda.get_device_name()}; the host takes {launch:.2f} ms to launch our eager step."
 
 
-def _launch_seconds(step: Callable[[], None], steps: int = 20) -> float:
+def _launch_seconds(step: Callable[[], None]) -> float:
     """Median seconds until a step on an idle GPU has been launched; it has not finished then."""
     seconds = []
-    for _ in range(steps):
+    for _ in range(20):
         torch.cuda.synchronize()
         start = time.perf_counter()
         step()

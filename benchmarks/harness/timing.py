@@ -23,16 +23,13 @@ def alternate(variants: Variants, settings: Settings, *, warmup: int = 1, rounds
     for call in variants.values():
         for _ in range(warmup):
             call()
-    calls = {name: _calls_for(seconds_of(call), settings) for name, call in variants.items()}
+    fill = settings.sample_seconds
+    calls = {name: max(1, math.ceil(fill / max(seconds_of(call), 1e-7))) for name, call in variants.items()}
     samples: Samples = {name: [] for name in variants}
     for _ in range(rounds or settings.rounds):
         for name, call in variants.items():
             samples[name].append(seconds_of(call, calls[name]) / calls[name])
     return samples
-
-
-def _calls_for(seconds: float, settings: Settings) -> int:
-    return max(1, math.ceil(settings.sample_seconds / max(seconds, 1e-7)))
 
 
 def seconds_of(call: Callable[[], object], calls: int = 1) -> float:

@@ -63,11 +63,9 @@ def _csv(path: Path, class_names: list[str]) -> Iterator[Write]:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, _columns(class_names))
         writer.writeheader()
-        yield lambda part: writer.writerows(map(_harmless, _rows(part, class_names)))
-
-
-def _harmless(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: harmless(cell) for name, cell in row.items()}
+        yield lambda part: writer.writerows(
+            {name: harmless(cell) for name, cell in row.items()} for row in _rows(part, class_names)
+        )
 
 
 def harmless(cell: Any) -> Any:

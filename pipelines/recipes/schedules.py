@@ -76,15 +76,11 @@ def schedule_in_words(pretrain: PretrainConfig) -> str:
     return f"{counted(pretrain.epochs, 'epoch')} of pretraining ({how})"
 
 
-def schedule(name: str) -> PretrainConfig:
-    """A schedule by its name. Raises ConfigError for an unknown name."""
-    return look_up("pretraining schedule", name, PRETRAINING)()
-
-
 def with_schedule(recipe: Recipe, name: str) -> Recipe:
     """The recipe with another schedule, also where placeholders are trained from the first epoch; without dropout where
-    the schedule is short."""
-    pretrain, network, finetune = schedule(name), recipe.network, recipe.finetune
+    the schedule is short. Raises ConfigError for an unknown name."""
+    pretrain = look_up("pretraining schedule", name, PRETRAINING)()
+    network, finetune = recipe.network, recipe.finetune
     if name in WITHOUT_DROPOUT:
         network = replace(network, dropout=0.0)
     if finetune.start == "scratch":

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from pipelines.serving import inference_protocol, messages
 from pipelines.serving.access import FREE, Guard, Pages, problem
-from pipelines.serving.image_bodies import encoded_images
+from pipelines.serving.image_bodies import encoded_images, from_base64
 from pipelines.serving.metrics import Counted, exposition
 from pipelines.serving.page import try_it_page, wants_page
 from pipelines.serving.prediction_rows import rows_of
@@ -118,7 +118,7 @@ class Routes:
 
         def read(kind: str, body: bytes) -> tuple[messages.InferenceRequest, list[bytes]]:
             message = inference_protocol.read_request(body)
-            return message, inference_protocol.encoded_images(message, limits)
+            return message, from_base64(message.inputs[0].data, limits)
 
         served, message, predictions = await self._recogniser.classify(request, read)
         answer = {

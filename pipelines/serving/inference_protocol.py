@@ -8,8 +8,6 @@ from typing import Any
 from fastapi import HTTPException
 from pydantic import ValidationError
 
-from pipelines.serving.image_bodies import from_base64
-from pipelines.serving.limits import Limits
 from pipelines.serving.messages import InferenceRequest
 from pipelines.serving.prediction_rows import rounded
 from proser_core.recognition.open_set_classifier import Predictions
@@ -32,11 +30,6 @@ def read_request(body: bytes) -> InferenceRequest:
             400, f"inputs.0.shape: got {images.shape} for {len(images.data)} images; need [{len(images.data)}]"
         )
     return request
-
-
-def encoded_images(request: InferenceRequest, limits: Limits) -> list[bytes]:
-    """The image files of a request."""
-    return from_base64(request.inputs[0].data, limits)
 
 
 def tensors(class_names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:

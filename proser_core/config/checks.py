@@ -24,6 +24,6 @@ class Block:
             raise ConfigError(f"{self.prefix}{name} is {getattr(self, name)!r}; it must be {need}")
 
 
-def is_number(value: float, low: float, *, above: bool = False) -> bool:
-    """Whether a value is finite and at least `low`, or above it."""
-    return math.isfinite(value) and (value > low if above else value >= low)
+def is_number(value: float, *, above: bool = False) -> bool:
+    """Whether a value is finite and at least 0, or above it."""
+    return math.isfinite(value) and (value > 0 if above else value >= 0)

@@ -63,10 +63,10 @@ class FinetuneConfig(OptimizerConfig):
         )
         even = f"even, because half of a batch feeds each loss; use {self.batch_size + 1}"
         self.require("batch_size", self.batch_size % 2 == 0, even)
-        self.require("beta", is_number(self.beta, 0), "finite and at least 0")
-        self.require("gamma", is_number(self.gamma, 0), "finite and at least 0")
+        self.require("beta", is_number(self.beta), "finite and at least 0")
+        self.require("gamma", is_number(self.gamma), "finite and at least 0")
         self.require("num_dummies", 1 <= self.num_dummies <= 10_000, "at least 1 and at most 10,000")
-        self.require("alpha", is_number(self.alpha, 0, above=True), "finite and above 0")
+        self.require("alpha", is_number(self.alpha, above=True), "finite and above 0")
 
     @property
     def normalises_halves(self) -> bool:

@@ -26,12 +26,12 @@ class Survival:
     scale: float
 
     @classmethod
-    def fit(cls, values: np.ndarray, tail_share: float = TAIL_SHARE) -> Self:
+    def fit(cls, values: np.ndarray) -> Self:
         """The most likely tail of the largest values, by SciPy; float[n] with n at least 1."""
         from scipy.stats import genpareto  # takes a second, for those who use it
 
         sample = np.sort(values.astype(np.float64))
-        start = float(np.quantile(sample, 1 - tail_share))
+        start = float(np.quantile(sample, 1 - TAIL_SHARE))
         excesses = sample[sample > start] - start
         if len(excesses) < FEWEST or np.ptp(excesses) == 0:
             return cls(sample, float(sample[-1]), 0.0, 0.0, 1.0)

@@ -79,7 +79,7 @@ def evaluate_settings(
             aupr=aupr(known, unknown),
             fpr95=fpr_at_positive_rate(known, unknown),
             oscr=ranks.oscr(unknown),
-            macro_f1=macro_f1(targets[both], predictions[both], scores.num_known),
+            macro_f1=open_set_macro_f1(predictions[both], targets[both], scores.num_known),
         )
     return TestMetrics(
         closed_set_accuracy=float(correct.mean()),
@@ -163,19 +163,13 @@ def balanced_accuracy(correct: np.ndarray, targets: np.ndarray) -> float:
     return float(shares.mean())
 
 
-def macro_f1(targets: np.ndarray, predictions: np.ndarray, num_known: int) -> float:
-    """Unweighted mean F1 over the K known classes and unknown, of targets and predictions int64[N] in 0..K.
-
-    A class that neither occurs nor is predicted is left out, as in scikit-learn.
-    """
-    true, called = (np.asarray(each, np.int64) for each in (targets, predictions))
-    hits, occur, calls = (np.bincount(each, minlength=num_known + 1) for each in (true[true == called], true, called))
-    return float(_mean_f1(hits, occur + calls))
-
-
 def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: int) -> float:
-    """`macro_f1` of predictions and targets int64[N], both in 0..K; K is unknown. Raises DataError for others,
-    and for no image."""
+    """Unweighted mean F1 over the K known classes and unknown, of predictions and targets int64[N] in 0..K; K is
+    unknown.
+
+    A class that neither occurs nor is predicted is left out, as in scikit-learn. Raises DataError for values outside
+    0..K, and for no image.
+    """
     if num_known < 1:
         raise DataError(f"num_known is {num_known}; need the number of known classes, at least 1")
     predictions, targets = np.asarray(predictions), np.asarray(targets)
@@ -191,7 +185,9 @@ def open_set_macro_f1(predictions: np.ndarray, targets: np.ndarray, num_known: i
         raise DataError(f"got {len(predictions)} predictions and {len(targets)} targets; need one of each per image")
     if not len(targets):
         raise DataError("a macro-F1 needs images; got none")
-    return macro_f1(targets, predictions, num_known)
+    true, called = (each.astype(np.int64) for each in (targets, predictions))
+    hits, occur, calls = (np.bincount(each, minlength=num_known + 1) for each in (true[true == called], true, called))
+    return float(_mean_f1(hits, occur + calls))
 
 
 def macro_f1_of_calls(calls: np.ndarray, targets: np.ndarray) -> float:

@@ -21,11 +21,6 @@ def image_paths(folder: Path) -> list[str]:
     return [entry.path for entry in files_below(absolute(folder)) if entry.name.lower().endswith(ENDINGS)]
 
 
-def images_in(folder: Path) -> int:
-    """Number of the images in a folder itself."""
-    return sum(each.name.lower().endswith(ENDINGS) and each.is_file() for each in folder.iterdir())
-
-
 def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
     """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above is not followed.
 
