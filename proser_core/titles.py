@@ -48,6 +48,8 @@ FIELDS = {
     "lr": "learning rate of fine-tuning",
 }
 """Of `finetune`, those that a search space usually varies, in the order of a table."""
+SHORT = {"num_dummies": "C"}
+"""Of `finetune`, as the paper writes them."""
 DATA_SETS = {
     "svhn": "SVHN",
     "mnist": "MNIST",

@@ -23,7 +23,6 @@ from proser_core.jobs.spec import SELECTION_METRIC
 from tune_spaces import Claim, Fields, Published, SpaceInfo, title_of
 
 NOT_FIELDS = {"split_index", "seed", "objective", "C"}  # C is num_dummies, as the paper writes it
-SHORT = {"num_dummies": "C"}
 OWN_SPACE = "own point"
 """The space of a run without one."""
 LISTED = 15  # more points without a grid or names, such as those of a search, are put in order, best first
@@ -148,7 +147,7 @@ def _label(row: Row, varied: list[str], usual: dict[str, str], info: SpaceInfo) 
         return name
     values = {name: row["params"].get(name) for name in varied}
     values = {name: value for name, value in values.items() if usual.get(name) != _plain(value)}
-    fields_in_words = [f"{SHORT.get(name, name)} {number(value)}" for name, value in values.items()]
+    fields_in_words = [f"{titles.SHORT.get(name, name)} {number(value)}" for name, value in values.items()]
     return ", ".join(fields_in_words) or row["name"]
 
 

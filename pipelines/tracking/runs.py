@@ -20,6 +20,7 @@ from pipelines.tracking.trial_runs import STATUSES, ChildRun, batches, metric_li
 from proser_core.config import FinetuneConfig, to_json
 from proser_core.data.splits.class_split import Setting
 from proser_core.store.store import MANIFEST, Artefact
+from proser_core.titles import SHORT
 
 PARENT_TAG = "mlflow.parentRunId"
 RUN_KEY, TRIAL_KEY, REPORTED = (f"mlflow.proser.{name}" for name in ("run_key", "trial_key", "reported"))
@@ -137,7 +138,7 @@ class ParentRun:
         """Save the UI's view of these trials, with the fields that vary as columns."""
         points = [to_json(tuned) for tuned in finetunes if tuned.objective == "proser"]
         varied = [each.name for each in fields(FinetuneConfig) if len({point[each.name] for point in points}) > 1]
-        columns = ["C" if name == "num_dummies" else name for name in varied]
+        columns = [SHORT.get(name, name) for name in varied]
         views.save_sweep_view(self.client, self.experiment_id, self.run_id, name, columns, settings)
 
     def link(self) -> str:

@@ -1,6 +1,6 @@
 """What a reader of results must know of the groups of a task's images."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,20 +73,25 @@ class KnownGroups:
         if not self.drawn:
             return {}
         pool, numbers = ("train", *self.drawn), {each: target for target, each in enumerate(self.classes)}
-        groups, labels = (np.concatenate([each[part] for part in pool]) for each in (self.groups, self.labels))
+        groups, labels = self._joined(pool)
         targets = np.array([numbers[each] for each in labels.tolist()], np.int64)
         counts = {part: np.array([np.sum(self.labels[part] == each) for each in numbers]) for part in pool}
         chances = shared_with_training(groups, targets, counts["train"])
         return {part: float(counts[part] @ chances / max(counts[part].sum(), 1)) for part in self.drawn}
 
+    def _joined(self, parts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Groups and class ids of the images of these parts."""
+        groups, labels = (np.concatenate([each[part] for part in parts]) for each in (self.groups, self.labels))
+        return groups, labels
+
     def _mixed(self) -> int:
         """Groups with images of more than one class."""
-        groups, labels = (np.concatenate(list(each.values())) for each in (self.groups, self.labels))
+        groups, labels = self._joined(self.groups)
         of_classes = np.unique(np.stack([groups, labels]), axis=1)[0]
         return int((np.unique(of_classes, return_counts=True)[1] > 1).sum())
 
     def _warnings(self) -> list[str]:
-        groups, labels = (np.concatenate(list(each.values())) for each in (self.groups, self.labels))
+        groups, labels = self._joined(self.groups)
         few = {ALONE: [number for number in self.classes if len(np.unique(groups[labels == number])) == 1]}
         for part in self.groups:
             few[f"{NONE_LEFT} {PART_TITLES[part]}"] = [each for each in self.classes if each not in self.labels[part]]

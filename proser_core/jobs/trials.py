@@ -18,11 +18,10 @@ from proser_core.processor import resolve_precision
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction, own_score
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, artefact_folder
-from proser_core.titles import CONTROL
+from proser_core.titles import CONTROL, SHORT
 
 WORKER = "proser_core.jobs.worker"  # the module whose code version stands in every training's key
 NAMED = ("beta", "gamma", "num_dummies", "alpha")
-SHORT = {"num_dummies": "C"}  # as the paper writes it
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from PIL import Image
 from proser_core.data.decoding import to_rgb_square
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import UNKNOWN
-from proser_core.processor import usable_device
 from proser_core.recognition.classifier_files import read_classifier, write_classifier
 from proser_core.recognition.embedding_table import compute_embedding_table
 from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable
@@ -80,14 +79,13 @@ class OpenSetClassifier(TrainedClassifier):
 
     def logits(self, images: np.ndarray, device: str = "cpu") -> LogitTable:
         """What `predict` decides by, of the same images."""
-        given = self.net, self._fit_size(images), self.normalisation, usable_device(device)
+        given = self.net, self._fit_size(images), self.normalisation, device
         return compute_embedding_table(*given, mirror=self.mirror) if self.reads_embeddings else compute_logits(*given)
 
     def embeddings(self, images: np.ndarray, device: str = "cpu") -> EmbeddingTable:
         """Logits and embeddings of the same images, whatever the score reads. Raises ConfigError for a network of a
         method's own."""
-        given = self.net, self._fit_size(images), self.normalisation, usable_device(device)
-        return compute_embedding_table(*given, mirror=self.mirror)
+        return compute_embedding_table(self.net, self._fit_size(images), self.normalisation, device, mirror=self.mirror)
 
     def no_predictions(self) -> Predictions:
         """What `predict` would give for no image."""

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pipelines.reports.figures.parts import percents, title_and_caption
 from pipelines.reports.figures.scales import Scale
 from pipelines.reports.figures.style import SELECTED
-from pipelines.reports.spaces import SHORT, Space
+from pipelines.reports.spaces import Space
 from pipelines.reports.sweep_table import Point
 from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
@@ -35,7 +35,7 @@ def parallel_coordinates(space: Space) -> Figure:
     finished = [point for point in space.points if point.num_finished]
     fields = {name: Scale.of([point.params[name] for point in space.points]) for name in space.varied}
     reached = {metric: Scale.measured([100 * point.last(metric) for point in space.points]) for metric in metrics}
-    heads = [SHORT.get(name, name).replace("_", "\n") for name in fields] or ["point"]
+    heads = [titles.SHORT.get(name, name).replace("_", "\n") for name in fields] or ["point"]
     heads += metrics.values()
     figure = Figure(figsize=(min(1.6 + 1.5 * len(heads), 16), 4.4), layout="constrained")
     axes = figure.add_subplot()
