@@ -6,9 +6,10 @@ from functools import cache
 from typing import Any
 
 import torch
+from small_tasks import digits_config
 from torch import nn
 
-from proser_core.config import DataConfig, Recipe
+from proser_core.config import Recipe
 from proser_core.data.preparation import make_task
 from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Trained
@@ -17,9 +18,7 @@ from proser_core.learning.fit import State
 from proser_core.learning.step import Arithmetic
 
 CPU = torch.device("cpu")
-DIGITS = DataConfig(
-    name="digits", image_size=8, num_known=2, unknown_settings=(3,), development="held-out-2", flip=False, padding=1
-)
+DIGITS = digits_config(num_known=2, unknown_settings=(3,), flip=False)
 
 
 class StoppedError(Exception):

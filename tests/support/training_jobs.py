@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import ClusterConfig, DataConfig, FinetuneConfig, PretrainConfig, Recipe, to_json
+from small_tasks import digits_config
+
+from proser_core.config import ClusterConfig, FinetuneConfig, PretrainConfig, Recipe, to_json
 from proser_core.jobs.spec import Job
 from proser_core.store.store import Artefact
 
@@ -15,16 +17,7 @@ def tiny_recipe(epochs: int = 2) -> Recipe:
     return Recipe(
         name="digits",
         precision="fp32",
-        data=DataConfig(
-            name="digits",
-            image_size=8,
-            num_known=5,
-            unknown_settings=(1, 2, 3),
-            development="held-out-2",
-            val_fraction=0.2,
-            flip=False,
-            padding=1,
-        ),
+        data=digits_config(unknown_settings=(1, 2, 3), val_fraction=0.2, flip=False),
         pretrain=PretrainConfig(epochs=epochs, batch_size=32, lr=0.05),
         finetune=FinetuneConfig(epochs=epochs, batch_size=32, lr=0.001),
         cluster=ClusterConfig(pretrain_workers=1),
