@@ -103,14 +103,12 @@ class TestTheFirstRun:
         assert "Selected on development data" in first.text
         assert "proser ui" in first.text
 
-    def test_it_has_one_child_for_each_point_and_one_for_the_control(self, children: list[Run]) -> None:
+    def test_it_has_one_child_for_each_point_and_one_for_the_control(
+        self, children: list[Run], proser_children: list[Run]
+    ) -> None:
         assert len(children) == POINTS + 1
         assert {run.info.status for run in children} == {"FINISHED"}
-        pairs = {
-            (float(run.data.params["beta"]), float(run.data.params["gamma"]))
-            for run in children
-            if run.data.params["objective"] == "proser"
-        }
+        pairs = {(float(run.data.params["beta"]), float(run.data.params["gamma"])) for run in proser_children}
         assert pairs == {(beta, gamma) for beta in (0.0, 1.0) for gamma in (0.0, 0.1)}
 
     def test_every_child_has_the_parameters_of_its_trial(self, children: list[Run]) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import pickle
 import shutil
-import tracemalloc
 from contextlib import closing
 from pathlib import Path
 from threading import Event
@@ -24,15 +23,14 @@ from rich.console import Console
 from pipelines.cluster.session import join
 from pipelines.commands import predict as predict_command
 from pipelines.commands.predict import PredictRequest, predict
-from pipelines.inference import prediction_files, predictions_on_ray
-from pipelines.inference.prediction_files import FORMATS, open_output
-from pipelines.inference.predictions import PredictedPart, decoded_parts, predict_paths
+from pipelines.inference import predictions_on_ray
+from pipelines.inference.prediction_files import FORMATS
+from pipelines.inference.predictions import decoded_parts, predict_paths
 from pipelines.inference.predictions_on_ray import predict_paths_on_ray
-from proser_core.data.decoding import Failure
 from proser_core.data.readers import image_files
 from proser_core.data.readers.image_files import Found, pieces
 from proser_core.errors import ClusterError, ConfigError, DataError
-from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
 def predicted(**request) -> tuple[int, str]:
@@ -85,19 +83,6 @@ def test_where_no_image_can_be_decoded_that_is_refused_and_the_rows_say_why(mode
     with pytest.raises(DataError, match="no image can be decoded, of 1;"):
         predicted(model=model, paths=(str(tmp_path),), output=tmp_path / "predictions.csv")
     assert [row["image"] for row in rows_of(tmp_path / "predictions.csv")] == [str(tmp_path / "damaged.png")]
-
-
-@pytest.mark.parametrize("ending", FORMATS)
-def test_where_no_image_can_be_decoded_an_earlier_output_is_left_as_it_was(
-    model: str, tmp_path: Path, ending: str
-) -> None:
-    (tmp_path / "damaged.png").write_bytes(b"no image")
-    output = tmp_path / f"predictions{ending}"
-    output.write_text("earlier")
-    with pytest.raises(DataError, match="no image can be decoded, of 1;"):
-        predicted(model=model, paths=(str(tmp_path / "damaged.png"),), output=output)
-    assert output.read_text() == "earlier"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["damaged.png", output.name]
 
 
 def test_the_rate_of_a_slow_model_is_not_0() -> None:
@@ -267,42 +252,3 @@ def test_names_of_any_bytes_are_said_and_drawn(model: str, pixels: np.ndarray, t
     assert "2 images in" in text
     assert f"skipped: {tmp_path}/damaged\\x0a\\xe9.png" in text
     assert f"the first is {tmp_path}/notes\\x0a\\xe9.txt" in text
-
-
-def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(prediction_files, "ROW_GROUP", 500_000)
-    classes, names = [f"class {number}" for number in range(100)], [f"{row}.png" for row in range(50)]
-    zeros, probabilities = np.zeros(50, int), np.random.default_rng(0).random((50, 101))
-    found = Predictions(["class 0"] * 50, zeros, zeros - 0.5, probabilities, zeros)
-    part = PredictedPart(names, found, [Failure("x.png", "it is empty")], np.zeros(0, int), np.zeros(0))
-    with open_output(tmp_path / "out.parquet", classes) as write:
-        tracemalloc.start()
-        try:
-            for _ in range(20):
-                write(part)
-            held, _ = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert held < 20 * found.probabilities.nbytes
-    assert parquet.read_metadata(tmp_path / "out.parquet").num_row_groups == 2
-    table = parquet.read_table(tmp_path / "out.parquet").to_pandas()
-    assert table["image"].tolist() == [*names, "x.png"] * 20
-    assert table["error"].tolist() == [*[""] * 50, "it is empty"] * 20
-    kept = table[table["error"] == ""].filter(like="p_").to_numpy()
-    np.testing.assert_array_equal(kept, np.tile(found.probabilities, (20, 1)))
-
-
-def test_an_output_that_was_there_stays_until_the_new_one_is_whole(
-    model: str, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    output = tmp_path / "predictions.csv"
-    output.write_text("old")
-
-    def fail(*arguments: object) -> None:
-        raise DataError("a file was damaged in the middle")
-
-    monkeypatch.setattr("pipelines.inference.predictions.predict_part", fail)
-    with pytest.raises(DataError, match="in the middle"):
-        predicted(model=model, paths=(f"{images}/0*.png",), output=output)
-    assert output.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]

@@ -295,17 +295,3 @@ def test_a_network_that_needs_weights_which_this_machine_lacks_is_refused(
     monkeypatch.setattr("pipelines.workflow.best_of.from_json", lambda cls, values: recipe)
     with pytest.raises(ConfigError, match=f"weights_file {weights} is not on this machine, .*; copy it there"):
         register_best(TestItsBestTrial.NAME, folder.storage, 1, "elsewhere")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("again")
-@pytest.mark.parametrize("mirror", [False, True])
-def test_trials_from_scratch_stand_beside_the_pretrained_network_too(folder: RunFolder, mirror: bool) -> None:
-    """They do not begin from it, so that nothing of theirs names it."""
-    tiny = tiny_recipe()
-    scratch = replace(tiny.finetune, start="scratch")
-    recipe = replace(tiny, finetune=scratch, calibration=CalibrationConfig(mirror=mirror))
-    assert printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))[0] == 0
-    register_best("digits, betas", folder.storage, 1, f"scratch_{mirror}", members=2)
-    controls = load(f"models:/scratch_{mirror}/1").classifier.controls
-    assert {"MaxLogit", "CE control, MaxLogit", "CE ensemble of 2, MaxLogit"} <= set(controls)
