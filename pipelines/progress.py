@@ -120,7 +120,7 @@ def poll_in_background(poll: Callable[[], None], on_error: Callable[[Exception],
             try:
                 poll()
             except Exception as error:
-                with suppress(Exception):  # of a terminal that is gone
+                with suppress(OSError, ValueError):  # of a terminal that is gone
                     on_error(error)
 
     thread = threading.Thread(target=loop, name="progress", daemon=True)

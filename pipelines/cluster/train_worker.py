@@ -1,8 +1,9 @@
 """One attempt at a training in Ray's processes, with one worker or with several.
 
 An error that another attempt would meet too is recorded in the training's folder and ends the training. After any other
-error Ray attempts it again, and it resumes after its last epoch. A full disk is reported to Ray instead, because there
-may be no room to record it. Where its machine is announced to go away, a training leaves it at the end of an epoch.
+error, and one that only some of several workers may meet, Ray attempts it again, and it resumes after its last epoch. A
+full disk is reported to Ray instead, because there may be no room to record it. Where its machine is announced to go
+away, a training leaves it at the end of an epoch.
 """
 
 import os
@@ -219,13 +220,16 @@ def _train_loop(config: dict[str, Any]) -> str:
     except _RankZeroEndedError:
         return ""
     except StorageError as error:
+        if not writes:
+            raise
         full_disk = str(error)
     except ProserError as error:
-        is_everyones = isinstance(error, TrainingError)  # of metrics that all ranks have, or after the last gradients
-        if writes or not is_everyones:
+        # a TrainingError all ranks meet, or rank 0 after the last gradients
+        others_wait = not isinstance(error, TrainingError)
+        if writes or others_wait:
             folder.write_failure(str(error))
-        if not is_everyones and (trains or not writes):
-            raise  # Ray ends the others, which may wait for the gradients of this rank
+        if others_wait and (trains or not writes):
+            raise  # Ray ends the others
     broadcast_from_rank_zero(False)
     return full_disk
 

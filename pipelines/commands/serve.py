@@ -153,7 +153,7 @@ def _served(request: ServeRequest, access: "Access", console: Console) -> Iterat
 def _stop_signals() -> Iterator[Callable[[], SimpleQueue[int]]]:
     """A function that returns a queue, into which Ctrl-C and SIGTERM go from then on; a second signal does not
     interrupt the shutdown that the first began."""
-    signals: SimpleQueue[int] = SimpleQueue()  # an Event that its own thread's handler sets can lock that thread
+    signals: SimpleQueue[int] = SimpleQueue()  # of an Event, `set` in a handler can deadlock with `wait`
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def stop(number: int, frame: FrameType | None) -> None:

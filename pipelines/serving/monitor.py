@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
@@ -50,27 +51,25 @@ class ReplicaMonitor:
                 signals.get(timeout=POLL_INTERVAL_S)  # bounded: a signal that reaches another thread ends no wait
                 break
             except Empty:
-                self._end_if_silent()  # not left to the poll: its question to Ray may never return
+                self._end_if_silent()  # not left to the poll: its questions to Ray may never return
         stopped.set()
-        if self.ended:
-            say(self.console, f"the server ended: {self.ended}")
-        return 1 if self.ended else 0
+        if ended := self.ended:
+            say(self.console, f"the server ended: {ended}")
+        return 1 if ended else 0
 
     def poll(self) -> None:
         """Ask one replica. The server is healthy while any one answers, whatever Ray Serve reports of the others."""
-        began = self.clock()
-        try:
+        if self._silent_since is None:
+            self._silent_since = self.clock()
+        with suppress(Exception):  # of a replica that is being replaced, or at the end
             self._report(self.ask(POLL_INTERVAL_S))
             self._silent_since = None
             return
-        except Exception:  # a replica that is being replaced, or the end
-            if self._silent_since is None:
-                self._silent_since = began
         try:
             status = self.status()
         except Exception:  # the controller is gone, or does not answer now
             status = ""
-        self.ended = ENDED.get(status, "")
+        self.ended = self.ended or ENDED.get(status, "")
         self._end_if_silent()
 
     def _end_if_silent(self) -> None:

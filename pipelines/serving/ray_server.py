@@ -16,6 +16,7 @@ from ray import serve
 from ray.serve.exceptions import RayServeException
 
 from pipelines.cluster.ray_internals import delete_application, serve_http_address
+from pipelines.console import warn
 from pipelines.serving.application import ByReplica, application
 from pipelines.serving.recogniser import Options, Recogniser
 from proser_core.errors import ClusterError, last_line
@@ -77,13 +78,17 @@ def ray_serve(host: str, port: int, address: str, seconds: float) -> Iterator[No
     finally:
         limit = seconds + STOP_MARGIN_S
         # in a thread that may be left behind: Ray waits without end for a controller that cannot start any more
-        ending = threading.Thread(target=_end, args=(limit, bool(started_here and address)), name="ending", daemon=True)
+        given = (limit, bool(started_here and address))
+        ending = threading.Thread(target=_delete_and_shut_down, args=given, name="ending", daemon=True)
         ending.start()
         ending.join(limit + STOP_MARGIN_S)
+        if ending.is_alive():
+            warn("Ray Serve does not answer, and may be running still; `serve shutdown` ends it")
 
 
-def _end(seconds: float, shuts_down: bool) -> None:
-    """Delete the application and wait so long for its replicas' end: Ray's own wait ends after a minute."""
+def _delete_and_shut_down(seconds: float, shuts_down: bool) -> None:
+    """Delete the application, wait so long for its replicas' end (Ray's own wait ends after a minute), and shut Serve
+    down if it is to be and serves nothing else."""
     with suppress(Exception):  # it is gone already
         delete_application(APPLICATION)
         end = time.monotonic() + seconds

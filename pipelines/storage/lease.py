@@ -75,7 +75,7 @@ def _renew(objects: Objects, mine: dict[str, str], ended: threading.Event, say: 
                 continue
         except OSError:
             continue
-        with suppress(Exception):  # of a terminal that is gone
+        with suppress(OSError, ValueError):  # of a terminal that is gone
             say(
                 f"another run has taken over {objects.uri}, {EXPIRES_AFTER_S:.0f} s after this one's last heartbeat: "
                 f"{held.get('holder', UNNAMED)}"

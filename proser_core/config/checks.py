@@ -24,6 +24,11 @@ class Block:
             raise ConfigError(f"{self.prefix}{name} is {getattr(self, name)!r}; it must be {need}")
 
 
-def is_number(value: float, *, above: bool = False) -> bool:
-    """Whether a value is finite and at least 0, or above it."""
-    return math.isfinite(value) and (value > 0 if above else value >= 0)
+def is_not_negative(value: float) -> bool:
+    """Whether a value is finite and at least 0."""
+    return math.isfinite(value) and value >= 0
+
+
+def is_positive(value: float) -> bool:
+    """Whether a value is finite and above 0."""
+    return math.isfinite(value) and value > 0

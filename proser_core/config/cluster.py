@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from proser_core.config.checks import Block, is_number
+from proser_core.config.checks import Block, is_not_negative
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class ClusterConfig(Block):
             self.require(name, getattr(self, name) >= 1, "at least 1")
         fewer = f"0, or 1 or more and fewer than num_workers ({self.num_workers})"
         self.require("min_workers", 0 <= self.min_workers < max(self.num_workers, 1), fewer)
-        self.require("gpus_per_worker", is_number(self.gpus_per_worker), "at least 0")
+        self.require("gpus_per_worker", is_not_negative(self.gpus_per_worker), "at least 0")
         parts = self.gpus_per_worker % 1 > 0
         self.require("gpus_per_worker", not (parts and self.gpus_per_worker > 1), "a whole number above 1")
         whole = "a whole number where num_workers or pretrain_workers is above 1: two workers cannot share a GPU"

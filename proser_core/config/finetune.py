@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from proser_core.config.checks import is_number
+from proser_core.config.checks import is_not_negative, is_positive
 from proser_core.config.optimizer import OptimizerConfig, Schedule
 
 Objective = Literal["proser", "cross_entropy"]
@@ -63,10 +63,10 @@ class FinetuneConfig(OptimizerConfig):
         )
         even = f"even, because half of a batch feeds each loss; use {self.batch_size + 1}"
         self.require("batch_size", self.batch_size % 2 == 0, even)
-        self.require("beta", is_number(self.beta), "finite and at least 0")
-        self.require("gamma", is_number(self.gamma), "finite and at least 0")
+        self.require("beta", is_not_negative(self.beta), "finite and at least 0")
+        self.require("gamma", is_not_negative(self.gamma), "finite and at least 0")
         self.require("num_dummies", 1 <= self.num_dummies <= 10_000, "at least 1 and at most 10,000")
-        self.require("alpha", is_number(self.alpha, above=True), "finite and above 0")
+        self.require("alpha", is_positive(self.alpha), "finite and above 0")
 
     @property
     def normalises_halves(self) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from proser_core.config.checks import Block, is_number
+from proser_core.config.checks import Block, is_not_negative, is_positive
 
 OptimizerName = Literal["sgd", "muon"]
 Schedule = Literal["constant", "one_cycle", "cosine", "cosine_restarts"]
@@ -49,11 +49,11 @@ class OptimizerConfig(Block):
         super().__post_init__()
         self.require("epochs", self.epochs >= 1, "at least 1")
         self.require("batch_size", self.batch_size >= 2, "at least 2 images")
-        self.require("lr", is_number(self.lr, above=True), "a finite number above 0")
+        self.require("lr", is_positive(self.lr), "a finite number above 0")
         self.require("restarts", self.restarts >= 0, "0 or more")
         self.require("momentum", 0 <= self.momentum < 1, "at least 0 and below 1")
         self.require("momentum", self.momentum > 0 or not self.nesterov, "above 0 with nesterov")
-        self.require("weight_decay", is_number(self.weight_decay), "finite and at least 0")
+        self.require("weight_decay", is_not_negative(self.weight_decay), "finite and at least 0")
         self.require("averaging", 0 <= self.averaging < 1, "at least 0 and below 1")
         self.require("rand_augment", 0 <= self.rand_augment <= 30, "between 0 and 30")
 

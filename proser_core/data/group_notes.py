@@ -1,6 +1,6 @@
 """What a reader of results must know of the groups of a task's images."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,7 +79,7 @@ class KnownGroups:
         chances = shared_with_training(groups, targets, counts["train"])
         return {part: float(counts[part] @ chances / max(counts[part].sum(), 1)) for part in self.drawn}
 
-    def _joined(self, parts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    def _joined(self, parts: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
         """Groups and class ids of the images of these parts."""
         groups, labels = (np.concatenate([each[part] for part in parts]) for each in (self.groups, self.labels))
         return groups, labels

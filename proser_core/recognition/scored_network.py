@@ -46,8 +46,8 @@ class ScoredNetwork:
         own: OwnArchitecture | None = None,
         members: Sequence[Member] = (),
     ) -> OpenSetClassifier:
-        """The network, which was trained on a task by a recipe, as a classifier, which says how its score was chosen
-        and keeps what others can be fitted to; the options are fields of `TrainedClassifier`."""
+        """The network as a classifier, with how its score was chosen and what other scores can be fitted to; it was
+        trained on the task by the recipe. The options are fields of `TrainedClassifier`."""
         calibration = self.report.calibration
         return OpenSetClassifier(
             net=net,

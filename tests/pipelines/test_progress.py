@@ -130,7 +130,7 @@ def test_a_terminal_says_what_goes_on_until_the_first_epoch_is_done() -> None:
     assert "unseen" not in out.getvalue()
 
 
-def test_polls_go_on_after_an_error_that_cannot_be_told() -> None:
+def test_polls_go_on_after_an_error_that_cannot_be_reported() -> None:
     polls, told = [], []
 
     def poll() -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from subprocess import Popen
 from typing import Any, TypeVar
 
@@ -30,11 +30,12 @@ def until(
 
 @contextmanager
 def started(command: Sequence[object], **options: Any) -> "Iterator[Popen[Any]]":
-    """A process that a test which fails does not leave behind: it is killed in the end, with its children."""
+    """A process that a test which fails does not leave behind: unless it has ended, it is killed, with its children."""
     with Popen([str(word) for word in command], **options) as process:
         try:
             yield process
         finally:
             if process.poll() is None:
                 for each in (*psutil.Process(process.pid).children(recursive=True), process):
-                    each.kill()
+                    with suppress(psutil.NoSuchProcess):
+                        each.kill()

@@ -1,17 +1,21 @@
 """A command that is terminated while Ray waits, one whose terminal is closed, and one that `nohup` began."""
 
+import io
 import os
 import pty
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from rich.console import Console
 
 from pipelines.commands.serve import _stop_signals
 from pipelines.commands.signals import terminated_by_signals
+from pipelines.serving.monitor import ReplicaMonitor
 from proser_core.exit_codes import Terminated, exit_code_of
 
 PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -85,6 +89,16 @@ def test_an_interrupt_stays_one_and_the_handlers_are_put_back() -> None:
         signal.raise_signal(signal.SIGINT)
     assert not isinstance(raised.value, Terminated)
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)) == before
+
+
+def test_a_server_also_hears_a_signal_that_another_of_its_threads_got() -> None:
+    state = {"model": "m version 1", "problem": "", "replica": "a"}
+    monitor = ReplicaMonitor(lambda seconds: state, state["model"], False, Console(file=io.StringIO()), str)
+    kill = threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
+    with _stop_signals() as listen:
+        signals = listen()
+        kill.start()
+        assert monitor.until(signals) == 0
 
 
 def test_a_server_ends_by_the_first_signal_and_later_ones_do_not_break_that_off() -> None:

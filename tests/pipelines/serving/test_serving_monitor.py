@@ -87,11 +87,15 @@ class TestReplicaMonitor:
         monitor, _ = self.monitored(status=lambda: "NOT_STARTED")
         assert monitor.until(signals) == 1
 
-    def test_it_ends_also_where_a_question_to_ray_never_returns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("question", ["ask", "status"])
+    def test_it_ends_also_where_a_question_to_ray_never_returns(
+        self, question: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr("pipelines.serving.monitor.POLL_INTERVAL_S", 0.01)
         monkeypatch.setattr("pipelines.serving.monitor.SILENCE_TIMEOUT_S", 0.1)
         hangs = threading.Event()
-        monitor, _ = self.monitored(status=hangs.wait)
+        monitor, _ = self.monitored()
         monitor.clock = time.monotonic
+        setattr(monitor, question, lambda *_: hangs.wait())
         assert monitor.until(SimpleQueue()) == 1
         hangs.set()

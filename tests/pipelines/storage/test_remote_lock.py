@@ -72,7 +72,7 @@ class TestTheLock:
         with self.hold(machines, "first"):
             pass
 
-    @pytest.mark.parametrize("is_read", [True, False], ids=["", "closed terminal"])
+    @pytest.mark.parametrize("is_read", [True, False], ids=["open terminal", "closed terminal"])
     def test_that_another_run_took_over_interrupts_this_one(
         self, machines: Machines, monkeypatch: pytest.MonkeyPatch, is_read: bool
     ) -> None:

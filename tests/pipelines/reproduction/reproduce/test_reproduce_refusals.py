@@ -16,7 +16,7 @@ from pipelines.console import console
 from pipelines.reproduction.reproducing import reproduce
 from pipelines.reproduction.studies import method_names, prepare_study, resolve
 from proser_core.baselines import METHODS
-from proser_core.config import ClusterConfig, FinetuneConfig, NetworkConfig
+from proser_core.config import CalibrationConfig, ClusterConfig, FinetuneConfig, NetworkConfig, Recipe
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.generative.networks import OWN_NETWORKS
 
@@ -41,10 +41,19 @@ def test_a_network_that_a_task_does_not_suit_is_refused_by_name_before_any_work(
         printed(reproduce, request(folder, "few", methods=(METHOD.name,)))
 
 
+def scored(**fields: Any) -> Recipe:
+    return replace(tiny_recipe(), calibration=CalibrationConfig(**fields))
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "--finetune.beta got 3.0, and every"),
+        (
+            {"recipe": scored(score="energy"), "register": ("MSP",)},
+            "--register MSP registers a method by its own score",
+        ),
+        ({"recipe": scored(mirror=True), "register": ("MSP",)}, "--register MSP registers a method by its own score"),
         ({"with_task": True}, "and needs --jobs FOLDER; give both"),
         ({"jobs": Path("there"), "import_from": (Path("OUT"),)}, "--jobs was given with --import-from"),
         ({"jobs": Path("there"), "dry_run": True}, "--jobs was given with --dry-run"),
