@@ -42,7 +42,7 @@ def test_a_network_that_a_task_does_not_suit_is_refused_by_name_before_any_work(
 
 
 def scored(**fields: Any) -> Recipe:
-    return replace(tiny_recipe(), calibration=CalibrationConfig(**fields))
+    return replace(tiny_recipe(), finetune=FinetuneConfig(), calibration=CalibrationConfig(**fields))
 
 
 @pytest.mark.parametrize(
