@@ -190,7 +190,7 @@ def undecodable(name: str, reason: object) -> DataError:
 
 
 def _countable(content: bytes) -> Iterator[tuple[str, str, int, int]]:
-    """What many of take Pillow or its decoders long: the format, the parts, their number, and the most allowed."""
+    """Parts of a file that cost time each: the format, what they are, how many there are, and how many are allowed."""
     if content.startswith(b"\xff\xd8"):
         yield "JPEG", "blocks of EXIF", content.count(EXIF), MAX_EXIF
         yield "JPEG", "scans", sum(1 for _ in SCAN.finditer(content)), MAX_SCANS
