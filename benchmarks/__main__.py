@@ -38,8 +38,6 @@ USUAL = {
     "startup": Benchmark("workflow.startup", "CPU seconds of help texts and lists of `proser`"),
 }
 BY_NAME = {
-    "compiling": Benchmark("core.compiling", "torch.compile of the step; compiling takes minutes"),
-    "stacking": Benchmark("core.stacking", "five fine-tunes stacked in one program against the same in turn"),
     "gpu_trials": Benchmark("core.gpu_trials", "25 points on one GPU, in turn and side by side; needs --data-dir"),
     "cached": Benchmark("workflow.cached", "`proser run digits` when all is finished; trains it first"),
     "streaming": Benchmark("workflow.streaming", "images decoded by Ray Data against images in memory"),

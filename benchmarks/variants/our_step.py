@@ -40,13 +40,14 @@ class _Given(TrainingBatches):
 
 
 class OurStep:
-    """`TrainingStep` on a batch that is augmented already; every `DRAWN_AT_ONCE` steps it draws for as many.
-
-    `objective` is a module with the `draws` of `ProserObjective`.
-    """
+    """`TrainingStep` on a batch that is augmented already; every `DRAWN_AT_ONCE` steps it draws for as many."""
 
     def __init__(
-        self, objective: Any, arithmetic: Arithmetic, wrap: Wrap = unwrapped, config: OptimizerConfig = PAPER
+        self,
+        objective: CrossEntropyObjective | ProserObjective,
+        arithmetic: Arithmetic,
+        wrap: Wrap = unwrapped,
+        config: OptimizerConfig = PAPER,
     ) -> None:
         self.objective, self._device = objective.train(), arithmetic.device
         self._lr = torch.tensor(config.lr, device=self._device)
@@ -61,10 +62,6 @@ class OurStep:
         """The same step captured as a CUDA graph; its batch must then stay the same tensors."""
         self.take = GraphedStep(self._step)
         return self
-
-    def as_trained(self) -> "OurStep":
-        """The step as training takes it: captured on a GPU, else eager."""
-        return self.graphed() if self._device.type == "cuda" else self
 
     def __call__(self, batch: BatchSlice) -> None:
         self._given.batch = batch

@@ -26,7 +26,7 @@ def test_as_many_threads_as_before_are_there_after_a_benchmark_even_one_that_fai
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("name", ["step", "epoch", "peak", "augmentation", "growth", "compiling", "stacking"])
+@pytest.mark.parametrize("name", ["step", "epoch", "peak", "augmentation", "growth"])
 def test_no_benchmark_sets_threads_by_itself(name: str) -> None:
     source = (CORE / f"{name}.py").read_text()
     assert "set_num_threads" not in source
