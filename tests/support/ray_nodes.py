@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import ray
 from waiting import PATIENCE_S, until
 
 RAY, REASON = [sys.executable, "-m", "ray.scripts.scripts"], "DRAIN_NODE_REASON_PREEMPTION"
@@ -115,3 +116,15 @@ def end(pid: int) -> None:
         with suppress(psutil.NoSuchProcess):
             each.kill()
     psutil.wait_procs(processes, timeout=PATIENCE_S)
+
+
+def holding_all_cpus() -> Any:
+    """An actor that has every CPU of the joined cluster, for `ray.kill` to end."""
+
+    class Busy:
+        def begin(self) -> None:
+            """Return once the actor has its CPUs."""
+
+    busy = ray.remote(num_cpus=ray.cluster_resources()["CPU"])(Busy).remote()
+    ray.get(busy.begin.remote())
+    return busy

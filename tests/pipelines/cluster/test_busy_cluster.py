@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import ray
+from ray_nodes import holding_all_cpus
 
 from pipelines.cluster import cluster
 from pipelines.cluster.cluster import Cluster
@@ -18,10 +19,6 @@ from proser_core.config import ClusterConfig
 def test_what_a_worker_waits_for_is_said_while_others_hold_the_cluster(
     own_ray: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Busy:
-        def begin(self) -> None:
-            """Return once the actor has its CPUs."""
-
     join("")
     address, cpus = ray.get_runtime_context().gcs_address, ray.cluster_resources()["CPU"]
     joined = Cluster(ClusterConfig(address=address), Storage(tmp_path))
@@ -35,8 +32,7 @@ def test_what_a_worker_waits_for_is_said_while_others_hold_the_cluster(
     assert joined.call_on_workers(os.path.basename, ("a/b",), copies=1) == ["b"]
     assert not said, "the cluster was free"
     monkeypatch.setattr(cluster, "WAIT_SAID_S", 0.5)
-    busy = ray.remote(num_cpus=cpus)(Busy).remote()
-    ray.get(busy.begin.remote())
+    busy = holding_all_cpus()
     free_again = threading.Thread(target=lambda: (is_said.wait(), ray.kill(busy)), daemon=True)
     free_again.start()
     assert joined.call_on_workers(os.path.basename, ("a/b",), copies=1) == ["b"]

@@ -17,6 +17,7 @@ import ray
 from encoded_images import encode
 from pipeline_runs import printed
 from pyarrow import parquet
+from ray_nodes import holding_all_cpus
 from registered_models import Registry
 from rich.console import Console
 
@@ -143,14 +144,9 @@ def test_a_cluster_answers_the_same_in_the_same_order(
 
 @pytest.mark.slow
 def test_a_cluster_without_a_free_cpu_is_refused(model: str, images: Path) -> None:
-    class Busy:
-        def begin(self) -> None:
-            """Return once the actor has its CPUs."""
-
     join("")
     address = ray.get_runtime_context().gcs_address
-    busy = ray.remote(num_cpus=ray.cluster_resources()["CPU"])(Busy).remote()
-    ray.get(busy.begin.remote())
+    busy = holding_all_cpus()
     few = r"--workers 1 need one CPU each; .*, 0 of them free\. Give fewer workers"
     try:
         for workers, words in ((0, r"has no free CPU; wait for what runs there"), (1, few)):
