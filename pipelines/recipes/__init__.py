@@ -95,7 +95,7 @@ def cifar100() -> Recipe:
 
     proser run cifar100 --data-dir DATA
 
-    Some 15 s for each training on an NVIDIA H200. Its own point over splits 0 to 4 (without the sweep), AUROC, macro-F1
+    Some 16 s for each training on an NVIDIA H200. Its own point over splits 0 to 4 (without the sweep), AUROC, macro-F1
     in percent at 15 / 85 unknown classes: 84.3, 66.8 / 83.1, 34.9; CE control 83.7, 66.4 / 82.8, 34.9; MaxLogit 83.7,
     67.3 / 82.8, 35.8. The whole sweep of this recipe has not been run.
     """
@@ -150,7 +150,7 @@ def folder_from_scratch() -> Recipe:
     proser run folder-from-scratch --data-dir MY_IMAGES --calibration.mirror
 
     For classes that no pretrained network knows, with hundreds of images each. docs/results/cifar100.md has what it
-    reaches on CIFAR100, where each training takes 7 to 15 minutes of a CPU core with bf16; with 80 images per class it
+    reaches on CIFAR100, where each training takes 6 to 15 minutes of a CPU core with bf16; with 80 images per class it
     is level with `folder`.
     """
     return replace(
@@ -187,8 +187,9 @@ def figures_mnist() -> Recipe:
 
     proser run figures-mnist --data-dir DATA
 
-    Half of its epochs took 13 minutes on 2 CPU cores (docs/paper-figures.md); the whole has not been run. Concurrent
-    fine-tunes slow each other down; with --cluster.max-concurrent 1 their times compare with that of the pretraining.
+    Two epochs each, instead of three and four, took 13 minutes on 2 CPU cores (docs/paper-figures.md); the whole has
+    not been run. Concurrent fine-tunes slow each other down; with --cluster.max-concurrent 1 their times compare with
+    that of the pretraining.
     """
     return Recipe(
         name="figures-mnist",
