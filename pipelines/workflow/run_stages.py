@@ -1,5 +1,6 @@
 """A run of one recipe: its DAG executed, its closing table printed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
-from proser_core.titles import scored
+from proser_core.recognition.validation_scores import Proxy
+from proser_core.titles import first_names, percent, scored
 
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
@@ -49,11 +51,31 @@ def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> d
 def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float) -> int:
     """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
     results = run_stages(inputs, session, REGISTERED)
+    if inputs.proxy is not None:
+        _say_detection(session, inputs.proxy)
     if (model := results[REGISTERED]) is not None:
         method = _method(read_evaluation(results["evaluated"]))
         session.say(f"Model: {model.in_words(method)}")
         session.say(f"Try it: proser serve models:/{model.name}/{model.version}")
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)
+
+
+def _say_detection(session: TrainingSession, proxy: Proxy) -> None:
+    """How well a model that knows every class will detect unknown images, which its own table cannot say."""
+    known, area = proxy.validation_scores.is_known, proxy.metrics()["auroc"]
+    held_out = first_names(proxy.chose)
+    session.say(f"Unknown images, measured by the proxy with {held_out} held out: AUROC {percent(area)} %")
+    if detects_by_chance(area, int(known.sum()), int((~known).sum())):
+        session.say(
+            "  that is near chance: expect the model to miss most of them. Give more images or more --pretrain.epochs, "
+            "or use the recipe folder-pretrained"
+        )
+
+
+def detects_by_chance(area: float, known: int, unknown: int) -> bool:
+    """Whether random scores of so many images would reach this AUROC, within two standard errors (Mann and Whitney
+    1947)."""
+    return area < 0.5 + 2 * math.sqrt((known + unknown + 1) / (12 * known * unknown))
 
 
 def _method(evaluation: Mapping[str, Any]) -> str:

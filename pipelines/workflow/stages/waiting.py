@@ -62,7 +62,9 @@ def number_running(session: TrainingSession, begun: int, workers: int) -> int:
 
 
 def first_epoch(session: TrainingSession, running: int) -> str:
-    """What goes on until the first epoch of any training is done."""
+    """What goes on until the first epoch of any training is done; nothing where trainings take seconds."""
+    if session.cluster.trains_here:
+        return ""
     many = f" of {running} trainings" if running > 1 else ""
     return session.cluster.starting or (f"first epoch{many}" if running else STARTING)
 

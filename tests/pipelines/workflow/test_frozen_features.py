@@ -10,6 +10,7 @@ from frozen_features import SIZE, weights_of_timm
 from PIL import Image
 from pipeline_runs import RunFolder, printed
 
+from pipelines import progress
 from pipelines.cluster.cluster import Cluster
 from pipelines.commands.run import run
 from pipelines.recipes import folder_pretrained
@@ -57,10 +58,13 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 
 @pytest.mark.slow
 def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
-    recipe: Recipe, my_images: Path, run_folder: RunFolder
+    recipe: Recipe, my_images: Path, run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
     code, text = printed(run, RunRequest(recipe, my_images, run_folder.storage))
     assert code == 0
+    assert re.search(r"(pretrain|sweep): \d+/\d+ epochs", text)
+    assert "starting Ray" not in text
     assert (
         "images of 32 pixels, an embedding of 256, features frozen (auto: no GPU is used), mixtures of embeddings"
         in text

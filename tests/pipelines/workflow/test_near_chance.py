@@ -1,7 +1,9 @@
-"""Which accuracies of a pretraining guessing would reach, too."""
+"""Which accuracies of a pretraining guessing would reach, too, and which AUROC random scores would."""
 
+import numpy as np
 import pytest
 
+from pipelines.workflow.run_stages import detects_by_chance
 from pipelines.workflow.stages.pretrain import is_near_chance
 
 
@@ -23,3 +25,13 @@ def test_an_accuracy_is_near_chance_where_guessing_would_reach_it(
     correct: int, count: int, num_classes: int, expected: bool
 ) -> None:
     assert is_near_chance(correct, count, num_classes) == expected
+
+
+@pytest.mark.parametrize(("known", "unknown"), [(24, 10), (200, 5), (60, 60)])
+def test_an_auroc_is_near_chance_where_random_scores_would_nearly_always_be_below(known: int, unknown: int) -> None:
+    scores = np.random.default_rng(0).random((4000, known + unknown))
+    areas = (scores[:, :known, None] < scores[:, None, known:]).mean(axis=(1, 2))
+    taken = [detects_by_chance(area, known, unknown) for area in areas]
+    assert 0.965 < np.mean(taken) < 0.99, "two standard errors on one side"
+    assert not detects_by_chance(0.95, known, unknown)
+    assert detects_by_chance(0.5, known, unknown)

@@ -109,6 +109,7 @@ class TestRun:
         assert re.search(r"repeated images, class split 0: .*images with more than one class: 1", text)
         assert "all 6 classes, with what the proxy chose: beta" in text
         assert "folder: test images of known classes, %" in text
+        assert f"Unknown images, measured by the proxy with {proxy.chose[0]} held out: AUROC" in text
         assert "Model: models:/proser/1 (candidate, champion): PROSER, MaxLogit\n" in text
         assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUROC" in model_card(model.classifier)
         assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model_card(model.classifier)
