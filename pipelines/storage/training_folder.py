@@ -113,6 +113,8 @@ class MirroredTrainingFolder(TrainingFolder):
         if stage == USER_FILES:
             with _machine_lock(mine):
                 found = fetch(self._objects, name, mine, Path(key).stem)
+            if not found:
+                self._objects.delete(name)  # else the next command takes it for uploaded
         else:
             manifest = self._objects.read(f"{name}/{MANIFEST}")
             if manifest is not None and read_if_exists(self._store / name / MANIFEST) == manifest:

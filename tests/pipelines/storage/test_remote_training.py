@@ -201,3 +201,19 @@ class TestATraining:
         run_single_trial({"job": job.to_json(), "storage": driver.address})
         driver.poll([driver.root / "pretrain/own"])
         assert load_if_complete(driver.root / "pretrain/own") is not None
+
+    @ON_FILE
+    def test_whose_own_file_was_damaged_there_has_it_uploaded_by_the_next_command(
+        self, machines: Machines, driver: Mirror, closed_set_weights: Path, tmp_path: Path
+    ) -> None:
+        shutil.copy(closed_set_weights, tmp_path / "mine.safetensors")
+        there, own = Artefact(driver.root / TASK, ""), tmp_path / "mine.safetensors"
+        started = training_job(there, driver.root / "pretrain/own", kind="pretrain", weights=own)
+        (job,) = driver.begin([started])
+        name = driver.name(Path(job.weights))
+        machines.objects.write(name, b"damaged")
+        machines.on("first")
+        with pytest.raises(OSError, match=r"incomplete.*the same command uploads it again"):
+            run_single_trial({"job": job.to_json(), "storage": driver.address})
+        machines.mirror("driver").begin([started])
+        assert machines.objects.read(name) == own.read_bytes()
