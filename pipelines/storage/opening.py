@@ -1,5 +1,6 @@
 """Opening a storage, a folder or a URI, for one command alone."""
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,5 +32,7 @@ def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> 
         mirror.is_taken_over = True
         say(text)
 
-    with exclusive_storage(mirror.root, work), hold_lease(objects, name_in(folder / "identity"), work, taken_over):
-        yield mirror
+    with exclusive_storage(mirror.root, work):
+        owner = f"{name_in(folder / 'identity')}@{socket.gethostname()}"  # an image of a disk copies the mirror's name
+        with hold_lease(objects, owner, work, taken_over):
+            yield mirror

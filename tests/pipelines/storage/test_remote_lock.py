@@ -1,6 +1,8 @@
 """The lock of a storage behind a URI: one run at a time, from whichever machine."""
 
 import json
+import shutil
+import socket
 import time
 from typing import Any
 
@@ -22,6 +24,9 @@ class TestTheLock:
 
     def hold(self, machines: Machines, mirror: str, work: str = "proser run digits") -> Any:
         return hold_lease(machines.objects, mirror, work, lambda text: None)
+
+    def opened(self, machines: Machines) -> Any:
+        return open_storage(machines.uri, "proser run digits", print)
 
     def test_tells_a_second_run_who_is_first_and_is_given_back(self, machines: Machines) -> None:
         with (
@@ -98,9 +103,21 @@ class TestTheLock:
 
     def test_keeps_two_runs_of_one_machine_apart_too(self, machines: Machines) -> None:
         machines.on("first")
+        with self.opened(machines), pytest.raises(ConfigError, match="another run works in"), self.opened(machines):
+            pass
 
-        def opened() -> Any:
-            return open_storage(machines.uri, "proser run digits", print)
-
-        with opened(), pytest.raises(ConfigError, match="another run works in"), opened():
+    def test_of_the_machine_that_a_mirror_was_copied_from_is_another_machines(
+        self, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        machines.on("first")
+        with self.opened(machines), monkeypatch.context() as patch:
+            lock = machines.objects.read(REMOTE_LOCK) or b""
+            shutil.copytree(machines.root / "first", machines.root / "copy")
+            machines.on("copy")
+            patch.setattr(socket, "gethostname", lambda: "copy")
+            with pytest.raises(ConfigError, match="another run works in"), self.opened(machines):
+                pass
+        machines.on("first")
+        machines.objects.write(REMOTE_LOCK, lock)  # as a run leaves it that is killed
+        with self.opened(machines):
             pass
