@@ -140,7 +140,7 @@ def open_run(
     """The MLflow run, new or reopened, of this storage, whose lock keeps others out of it, this recipe, these images,
     the points of spaces that are a user's own files, which may be edited, and whatever else is `decisive`; it shows
     `params` too."""
-    # names and sizes of the files: the time of change decides nothing by itself
+    # names and sizes of the files, groups of a table: the time of change decides nothing by itself
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
     own_points = [points for name, points in inputs.spaces.items() if name.endswith(".py")]

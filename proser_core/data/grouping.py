@@ -17,6 +17,7 @@ from proser_core.data.near_duplicates import NO_PAIRS, SIZE, Looks, components, 
 from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fingerprints_of
 from proser_core.data.readers.parquet import read_texts
 from proser_core.data.stored import StoredImages
+from proser_core.digests import digest_of
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import composed
 from proser_core.store.files import absolute
@@ -38,8 +39,12 @@ class Grouping:
         return self.rule.lower().endswith(TABLES)
 
     def fingerprints(self) -> Fingerprints:
-        """Of the table, if there is one. Raises as `_table`, and DataError where it cannot be read."""
-        return fingerprints_of([self._table()]) if self.is_table else []
+        """Of the table, if there is one, with a digest of its groups. Raises as `_table`, and DataError where it cannot
+        be read."""
+        if not self.is_table:
+            return []
+        ((name, _, changed),) = fingerprints_of([self._table()])
+        return [(name, digest_of(_read_table(self._table())), changed)]
 
     def groups(
         self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path, decoded: Path | None

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from proser_core.errors import DataError
 
-Fingerprints = list[tuple[str, int, int | str]]
-"""Name, bytes, and time of change or digest."""
+Fingerprints = list[tuple[str, int | str, int | str]]
+"""Name, bytes and time of change; digests where these are of many files, or what is in a table decides."""
 FileStatus = tuple[str, int, int]  # absolute path, bytes, time of change
 
 
@@ -29,13 +29,13 @@ def fingerprints_of(files: Sequence[Path]) -> Fingerprints:
     return [(file.name, *status_of(file)[1:]) for file in files]
 
 
-def files_fingerprint(name: str, files: Iterable[FileStatus], root: Path) -> tuple[str, int, str]:
-    """`name`, bytes of all files, and a digest of their names below `root`, sizes and times of change."""
-    digest, total = hashlib.sha256(), 0
+def files_fingerprint(name: str, files: Iterable[FileStatus], root: Path) -> tuple[str, str, str]:
+    """`name`, a digest of all files' names below `root` and sizes, and one of their times of change."""
+    sizes, times = hashlib.sha256(), hashlib.sha256()
     for path, length, changed in files:
-        total += length
-        digest.update(f"{os.path.relpath(path, root)}\0{length}\0{changed}\0".encode(errors="surrogateescape"))
-    return name, total, digest.hexdigest()
+        sizes.update(f"{os.path.relpath(path, root)}\0{length}\0".encode(errors="surrogateescape"))
+        times.update(f"{changed}\0".encode())
+    return name, sizes.hexdigest(), times.hexdigest()
 
 
 def folders_fingerprint(folder: Path) -> tuple[str, int, str]:

@@ -30,7 +30,7 @@ class Layout(Protocol):
         """Whether the root holds the data set."""
 
     def fingerprints(self, root: Path) -> Fingerprints:
-        """Name, bytes and time of change of what is read; of folders of images, one digest each."""
+        """Name, bytes and time of change of what is read; of folders of images, digests of each."""
 
     def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
         """Images of `classes`, `size` pixels square; the others are not decoded.

@@ -3,10 +3,12 @@
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from scenes import CONFIG, write_scenes
 from storages import Machines
 from training_jobs import tiny_recipe
 
@@ -17,6 +19,7 @@ from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.session import mark_run_failed, open_run
 from pipelines.workflow.stale_artefacts import is_storage
+from pipelines.workflow.training import TrainingInputs
 from proser_core.store.lock import IDENTITY
 
 
@@ -43,6 +46,33 @@ def test_all_machines_find_the_run_of_a_storage_behind_a_uri(machines: Machines,
     assert first == second
     assert machines.objects.read(IDENTITY)
     assert opened(Storage(tmp_path / "folder")).run_id != first
+
+
+def test_own_images_have_a_run_of_their_own_once_they_are_others_and_not_once_they_are_touched(tmp_path: Path) -> None:
+    """Every image is a bitmap of as many bytes."""
+    own, table = write_scenes(tmp_path / "own", "{scene}-{frame}.bmp", scenes=1), tmp_path / "groups.csv"
+    recipe = replace(tiny_recipe(), space="", data=replace(CONFIG, group_by=str(table)))
+    temple, flower = own / "temple/0-0.bmp", own / "flower/1-0.bmp"
+    runs: list[str] = []
+
+    def run() -> None:
+        inputs = TrainingInputs.of([recipe], own, [])
+        runs.append(open_run(Storage(tmp_path / "storage"), "own", recipe, inputs, []).run_id)
+
+    table.write_text("path,group\ntemple/0-0.bmp,01\n")
+    run()
+    os.utime(table, (1, 1))
+    os.utime(temple, (1, 1))
+    run()
+    assert runs.pop() == runs[0]
+    table.write_text("path,group\ntemple/0-0.bmp,02\n")
+    run()
+    temple.rename(own / "temple/new.bmp")
+    run()
+    (own / "temple/new.bmp").rename(own / "flower/new.bmp")
+    flower.rename(own / "temple/1-0.bmp")
+    run()
+    assert len(set(runs)) == 4
 
 
 def test_a_command_that_has_lost_the_storage_leaves_the_run_to_the_one_that_has_it(
