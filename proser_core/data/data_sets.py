@@ -49,21 +49,19 @@ def open_data_set(
     layout = found or fetched
     if isinstance(layout, TorchvisionLayout):
         layout = replace(layout, download=download)
-    return DataSet(source, root, layout, is_found=found is not None)
+    return DataSet(source, root, layout)
 
 
 @dataclass(frozen=True)
 class DataSet:
     """A data set of the catalogue in a data directory.
 
-    `layout` is None where it is missing; without `is_found`, torchvision is still to fetch it. What reads files raises
-    DataError where they are missing or damaged.
+    `layout` is None where it is missing. What reads files raises DataError where they are missing or damaged.
     """
 
     source: Source
     data_dir: Path | None
     layout: Layout | None
-    is_found: bool
 
     @property
     def name(self) -> str:
@@ -118,9 +116,9 @@ class DataSet:
         )
 
     def fingerprints(self) -> Fingerprints:
-        """What tells changed files from unchanged ones; nothing of files that are still to be fetched."""
+        """What tells changed files from unchanged ones; nothing of files that torchvision fetches."""
         layout, root = self._opened()
-        return layout.fingerprints(root) if self.is_found else []
+        return layout.fingerprints(root)
 
     def load(self, part: Part, *, size: int, classes: Collection[int] | None = None) -> ImageSet:
         """Images of a part, `size` pixels square, of the given class ids (default: all)."""

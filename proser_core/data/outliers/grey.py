@@ -43,7 +43,7 @@ def find_mnist_noise(data_dir: Path | None) -> Place | None:
     mnist = open_data_set("mnist", data_dir)
     return (
         Place("generated", partial(_mnist_noise, mnist), mnist.fingerprints, mnist.num_images("test"))
-        if mnist.is_found
+        if mnist.layout
         else None
     )
 

@@ -2,8 +2,10 @@
 
 import hashlib
 import pickle
+import shutil
 import struct
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,6 +149,19 @@ def test_fingerprints_are_of_the_files_that_are_read(tmp_path, monkeypatch):
         (tmp_path / "hub" / "cifar10" / name).touch()
     assert files("cifar10", tmp_path / "hub") == ["test-0.parquet", "train-0.parquet"]
     assert files("digits", None) == files("cifar10", None, download=True) == []
+
+
+def test_what_torchvision_fetches_has_the_same_fingerprints_before_and_after(tmp_path, monkeypatch):
+    """Its archive is there already, and torchvision unpacks it."""
+    write_cifar(tmp_path / "published", "CIFAR10", monkeypatch)
+    root, cls = tmp_path / "data", torchvision.datasets.CIFAR10
+    archive = shutil.make_archive(root / "cifar-10-python", "gztar", tmp_path / "published")
+    monkeypatch.setattr(cls, "tgz_md5", hashlib.md5(Path(archive).read_bytes()).hexdigest())
+    before = open_data_set("cifar10", root, download=True)
+    assert len(before.layout.read(root, "train", size=32)) == 20
+    after = open_data_set("cifar10", root, download=True)
+    assert after.fingerprints() == before.fingerprints()
+    assert open_data_set("cifar10", root).fingerprints() != []
 
 
 def test_digits_need_no_data_directory_and_hold_a_third_of_every_class_for_the_test():
