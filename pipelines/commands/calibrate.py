@@ -62,8 +62,8 @@ def main(arguments: list[str]) -> int:
 def calibrate(request: CalibrateRequest, console: Console) -> int:
     """Register a version with the new bias; exit code 1 where images were skipped. Raises TrackingError for a model in
     a folder, DataError for images of other classes and for Parquet files, ConfigError for too few images."""
-    from pipelines.inference.labelled_folder import class_folders, folder_logits  # these load torch and mlflow
-    from pipelines.inference.recalibration import count_validated, recalibrated, register_recalibrated
+    from pipelines.inference.labelled_folder import class_folders, folder_logits, seen_in_training  # loads torch
+    from pipelines.inference.recalibration import recalibrated, register_recalibrated
     from pipelines.tracking.models import load
     from pipelines.tracking.server import connect
 
@@ -106,13 +106,8 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     registered = register_recalibrated(model, classifier, request.data)
     for line in (*_lines(model, classifier.calibration), *ignored_lines(found), *skipped_lines(scored.failures)):
         say(console, line)
-    validated, total = count_validated(model.classifier, request.data)
-    if 0 < validated < total:  # a folder of validation images alone is as good as one of new images
-        say(
-            console,
-            f"{validated:,} of these images are validation images of the model's training. If it was trained on others "
-            "of them, fewer new images stay known than said: calibrate on images that it was not trained on",
-        )
+    if seen := seen_in_training(model.classifier, request.data):
+        say(console, f"{seen}, fewer new images stay known than said: calibrate on images that it was not trained on")
     say(console, f"Model: {registered.in_words()}")
     return 1 if scored.failures else 0
 

@@ -53,7 +53,7 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
     """Print the metrics and write them as JSON; exit code 1 where images were skipped. Raises DataError for a folder
     without images of a class of the model, and for a comparison of scores without other ones."""
     from pipelines.inference.folder_metrics import folder_metrics  # these load torch and mlflow: not for --help
-    from pipelines.inference.labelled_folder import class_folders, folder_logits
+    from pipelines.inference.labelled_folder import class_folders, folder_logits, seen_in_training
     from pipelines.inference.score_comparison import compare_scores
     from pipelines.tracking.models import load
 
@@ -76,6 +76,8 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
         console.print(table)
     lines = [f"counted as unknown: {', '.join(unknown)}" if unknown else "no folder of an unknown class"]
     lines += _missing_scores(compared, model.classifier) if compared else []
+    if seen := seen_in_training(model.classifier, request.data):
+        lines.append(f"{seen}, these figures are too good: evaluate on images that it was not trained on")
     if request.output is not None:
         about = {"model": model.title, "data": str(request.data), **asdict(found)}
         about |= {"scores": asdict(compared)} if compared else {}

@@ -46,7 +46,9 @@ def _message(event: Any, arguments: Sequence[str], options: Callable[[], Iterabl
         case "MissingArgs" if any(word.startswith("-") for word in event.unrecognized_tokens):
             return _not_recognised(event.unrecognized_tokens, options(), arguments)
         case "MissingArgs":
-            names = [_name(each.arg) for each in event.missing_arguments]
+            names, words = [_name(each.arg) for each in event.missing_arguments], event.unrecognized_tokens
+            if words and names[0] in IMAGES and Path(words[0]).is_dir():
+                return _not_recognised(words, names, arguments)
             return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} required."
         case "BadValue" if event.offending_value is None:
             return f"{_name(event.argument)} got no value; need {_needed(event.argument)}."

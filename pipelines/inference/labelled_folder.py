@@ -1,13 +1,15 @@
 """A user's images, labelled by their folders (FOLDER/CLASS/*) or not (FOLDER/*), and a model's logits on them."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pipelines.inference.predictions import decoded_parts
-from proser_core.data.decoding import Failure
+from proser_core.data.decoded_photos import digest_of, numbered
+from proser_core.data.decoding import Failure, read_content
 from proser_core.data.readers.image_files import Found, check_paths, count_images, pieces
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt
@@ -77,3 +79,25 @@ def folder_logits(
         raise DataError(f"no image below {folder} can be decoded, of {len(failures):,}; {failures[0].reason}")
     spelt = {name: as_spelt(name, classifier.class_names) for name in set(folders)}
     return FolderLogits(joined(tables), [spelt[name] for name in folders], failures)
+
+
+def seen_in_training(classifier: OpenSetClassifier, folder: Path) -> str:
+    """A clause for where some, not all, of the images of known classes below a folder are validation images of the
+    classifier's training, so that others may have been trained on; else empty. By their files, whose digests a
+    classifier of a user's own photos alone keeps."""
+    scores = classifier.validation_scores
+    if scores is None or scores.contents is None:
+        return ""
+    digests = []
+    photos = (piece for piece in pieces([str(folder)]) if not piece.is_parquet)
+    for path in (Path(file) for piece in photos for file in piece.files):
+        *inside, _ = path.relative_to(folder).parts
+        if not inside or as_spelt(inside[0], classifier.class_names) in classifier.class_names:
+            with suppress(DataError):  # what cannot be read was skipped
+                digests.append(digest_of(read_content(path) or b""))
+    count = int(np.isin(numbered(digests), scores.contents[scores.is_known]).sum())
+    if not 0 < count < len(digests):  # a folder of validation images alone is as good as one of new images
+        return ""
+    return (
+        f"{count:,} of these images are validation images of the model's training. If it was trained on others of them"
+    )

@@ -2,22 +2,16 @@
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from pipelines.tracking.models import Model
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.versions import CALIBRATED_FROM
-from proser_core.data.decoded_photos import digest_of, numbered
-from proser_core.data.decoding import read_content
-from proser_core.data.readers.image_files import pieces
 from proser_core.digests import sha256_of
-from proser_core.errors import DataError
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.logit_tables import LogitTable
@@ -32,19 +26,6 @@ def recalibrated(classifier: OpenSetClassifier, logits: LogitTable, target_rate:
     if proxy is not None:
         proxy = replace(proxy, bias=calibrate(proxy.validation_scores.known_scores, target_rate).bias)
     return replace(classifier, calibration=calibrate(classifier.score_function(logits), target_rate), proxy=proxy)
-
-
-def count_validated(classifier: OpenSetClassifier, data: Path) -> tuple[int, int]:
-    """Image files below a folder that are, by content, validation images of the classifier's training, and all; none
-    where the classifier does not keep what tells these, as it does for a user's own photos alone."""
-    scores = classifier.validation_scores
-    if scores is None or scores.contents is None:
-        return 0, 0
-    digests = []
-    for path in (Path(file) for piece in pieces([str(data)]) for file in piece.files):
-        with suppress(DataError):  # what cannot be read was skipped
-            digests.append(digest_of(read_content(path) or b""))
-    return int(np.isin(numbered(digests), scores.contents[scores.is_known]).sum()), len(digests)
 
 
 def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Path) -> Registered:

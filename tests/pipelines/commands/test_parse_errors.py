@@ -53,6 +53,8 @@ def test_words_that_cannot_be_parsed_are_one_line_and_exit_code_2(line: str, pro
             "'my images' is not expected here; did you mean --data-dir 'my images'? `proser run",
         ),
         ("evaluate m 'my images' --data x", "'my images' is not expected here. "),
+        ("evaluate m 'my images'", "'my images' is not expected here; did you mean --data 'my images'? `proser eval"),
+        ("calibrate m 'my images'", "'my images' is not expected here; did you mean --data 'my images'? `proser cali"),
     ],
 )
 def test_a_folder_that_is_one_word_too_many_may_be_the_images(

@@ -1,6 +1,7 @@
 """A model calibrated anew on images of a user's own: the version that it becomes, and what is refused."""
 
 import math
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from pyarrow import parquet
 from registered_models import Registry
 
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
+from pipelines.commands.evaluate import EvaluateRequest, evaluate
 from pipelines.commands.models import print_models
 from pipelines.inference.labelled_folder import folder_logits
 from pipelines.tracking.models import load
@@ -95,7 +97,7 @@ def test_its_card_says_what_was_measured_with_what(registry: Registry, known: Pa
 
 @pytest.mark.parametrize(("share", "is_warned"), [(0.0, False), (0.2, True), (1.0, False)])
 def test_images_of_the_folder_that_was_trained_on_are_warned_of(
-    registry: Registry, classifier: OpenSetClassifier, known: Path, share: float, is_warned: bool
+    registry: Registry, classifier: OpenSetClassifier, known: Path, tmp_path: Path, share: float, is_warned: bool
 ) -> None:
     """Of its training a model knows the validation images: where they are, those of the training may be."""
     files = sorted(known.glob("*/*.png"))
@@ -117,7 +119,14 @@ def test_images_of_the_folder_that_was_trained_on_are_warned_of(
     number = registry.add(replace(classifier, validation_scores=held)).version
     code, text = printed(calibrate, CalibrateRequest(f"models:/own/{number}", known, 0.8))
     assert code == 0
-    assert (f"{count} of these images are validation images of the model's training." in text) == is_warned
+    seen = f"{count} of these images are validation images of the model's training."
+    assert (seen in text) == is_warned
+    shutil.copytree(known, tmp_path / "both")
+    shutil.copytree(next(known.iterdir()), tmp_path / "both/unseen")
+    code, text = printed(evaluate, EvaluateRequest(f"models:/own/{number}", tmp_path / "both"))
+    assert code == 0
+    assert "counted as unknown: unseen" in text
+    assert (seen in text) == is_warned, "images of other folders do not count"
 
 
 def test_it_can_be_compared_with_the_model_that_it_was_made_of(registry: Registry, known: Path) -> None:
