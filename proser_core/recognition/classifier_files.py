@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -47,6 +48,7 @@ CARD, MODEL_CARD = "classifier.json", "MODEL_CARD.md"
 WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validation_scores.npz", "proxy.npz"
 FITTING, STANDARDISATION = "embeddings.npz", "standardisation.npz"
 MARGINS = "holdout.npz"
+SAVING = ".saving-"  # begins the name of the folder in which a classifier is written
 FETCH_AGAIN = "; fetch the model again"
 """How the message about a classifier ends that is not as it was saved."""
 PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
@@ -76,7 +78,9 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
         raise ConfigError(
             f"{error.filename} is a file, or below one; need a folder to save to: give another path"
         ) from None
-    with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as temporary:
+    for left in folder.glob(f"{SAVING}*"):  # by a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=SAVING, dir=folder) as temporary:
         _write(classifier, Path(temporary))
         for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == CARD):
             path.replace(folder / path.name)

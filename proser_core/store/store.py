@@ -259,5 +259,5 @@ def import_artefact(folder: Path, stage: str, store: Store) -> Artefact:
 
 
 def _file_names(folder: Path) -> list[str]:
-    paths = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return sorted(path.relative_to(folder).as_posix() for path in paths if path.name != MANIFEST)
+    paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST]
+    return sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts))

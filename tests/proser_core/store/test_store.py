@@ -123,13 +123,15 @@ def test_an_error_that_says_nothing_of_the_work_is_raised_and_nothing_is_made_ag
     assert (made.path / "deep/result.txt").read_text() == "one"
 
 
-def test_hidden_files_such_as_a_lock_are_no_part_of_an_artefact(store: Store) -> None:
+@pytest.mark.parametrize("name", [".lock", ".saving-x/weights"])
+def test_what_is_hidden_such_as_a_lock_or_half_a_model_is_no_part_of_an_artefact(store: Store, name: str) -> None:
     def build(folder: Path) -> None:
         (folder / "result.txt").write_text("one")
-        (folder / ".lock").write_text("process 1")
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("process 1")
 
     made = store.run("stage", INPUTS, build)
-    (made.path / ".lock").write_text("process 2")
+    (made.path / name).write_text("process 2")
     assert load_if_complete(made.path) == made
 
 
