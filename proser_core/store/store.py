@@ -177,7 +177,7 @@ def write_manifest(
         made_on=made_on,
         inputs=dict(inputs),
         files=files,
-        linked=tuple(os.path.relpath(path, folder) for path in built.linked),
+        linked=tuple(os.path.relpath(path, folder.resolve()) for path in built.linked),
     )
     write_json(folder / MANIFEST, to_json(manifest))
     return Artefact(folder, digest_of(files))

@@ -174,6 +174,13 @@ def test_links_hold_after_the_storage_has_moved(store: Store, trial: Path, tmp_p
     assert load_if_complete(moved / made.path.relative_to(store.root)) is not None
 
 
+def test_links_hold_where_a_stage_is_a_link_to_a_folder_elsewhere(store: Store, trial: Path, tmp_path: Path) -> None:
+    (tmp_path / "large" / "disk").mkdir(parents=True)
+    (store.root / "sweep").symlink_to(tmp_path / "large" / "disk")
+    made = store.run("sweep", INPUTS, lambda folder: BuildResult(linked=(trial,)))
+    assert load_if_complete(made.path) == made
+
+
 def test_an_incomplete_artefact_is_built_again(store: Store) -> None:
     calls = []
 
