@@ -47,6 +47,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def flush(path: Path) -> None:
+    """Return once what was written into a file is on the disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def remove_partial_files(folder: Path) -> None:
     """Remove the files that a killed process was writing."""
     for path in folder.iterdir():

@@ -19,7 +19,7 @@ from typing import Any
 from proser_core.digests import digest_of, sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import from_json, to_json
-from proser_core.store.files import parse_json, write_json
+from proser_core.store.files import flush, parse_json, write_json
 
 MANIFEST = "manifest.json"
 DAMAGED = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
@@ -171,6 +171,8 @@ def write_manifest(
     """Write the manifest that makes a folder an artefact; `passing` are files that will be deleted."""
     built = built or BuildResult()
     files = {name: sha256_of(folder / name) for name in _file_names(folder) if name not in passing}
+    for name in files:  # a power cut after the manifest must not find less than it lists
+        flush(folder / name)
     manifest = Manifest(
         complete=built.complete,
         seconds=round(seconds, 3),
@@ -250,6 +252,7 @@ def import_artefact(folder: Path, stage: str, store: Store) -> Artefact:
             raise CheckpointError(f"{folder / name} is a link out of its folder; copy the folder again, without links")
         (temporary / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(folder / name, temporary / name)
+        flush(temporary / name)
     shutil.rmtree(target, ignore_errors=True)
     temporary.rename(target)
     found = load_if_complete(target)

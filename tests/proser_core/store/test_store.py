@@ -1,5 +1,6 @@
 """Finished work is found again by its inputs, and only while it is whole."""
 
+import os
 import shutil
 import socket
 from collections.abc import Callable
@@ -9,7 +10,7 @@ import pytest
 from artefacts import artefact
 
 from proser_core.errors import ConfigError
-from proser_core.store.store import MANIFEST, BuildResult, Store, load_if_complete
+from proser_core.store.store import MANIFEST, BuildResult, Store, import_artefact, load_if_complete
 
 INPUTS = {"task": "abc", "lr": 0.1}
 
@@ -32,6 +33,34 @@ def test_a_finished_artefact_is_found_and_not_built_again(store: Store) -> None:
     found = Store(store.root).run("stage", dict(reversed(INPUTS.items())), write("two"))
     assert found == made
     assert (found.path / "deep/result.txt").read_text() == "one"
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The files, by their number on the disk, that are flushed, in their order."""
+    numbers: list[int] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        numbers.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return numbers
+
+
+def test_files_are_on_the_disk_before_the_manifest_that_lists_them(store: Store, flushed: list[int]) -> None:
+    """A training deletes its checkpoint then: a power cut must leave one of the two."""
+    made = store.run("stage", INPUTS, write("one"))
+    assert flushed == [(made.path / name).stat().st_ino for name in ("deep/result.txt", MANIFEST)]
+
+
+def test_a_copy_is_on_the_disk_before_it_takes_its_place(store: Store, flushed: list[int], tmp_path: Path) -> None:
+    """Its source may be deleted then."""
+    made = store.run("stage", INPUTS, write("one"))
+    flushed.clear()
+    copy = import_artefact(made.path, "stage", Store(tmp_path / "other")).path
+    assert flushed == [(copy / name).stat().st_ino for name in ("deep/result.txt", MANIFEST)]
 
 
 def test_only_what_was_built_counts_as_run(store: Store) -> None:
