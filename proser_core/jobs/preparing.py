@@ -15,7 +15,7 @@ from proser_core.data.readers import parquet
 from proser_core.jobs.spec import CLASS_SPLIT, PREPARE
 from proser_core.store.code_version import code_version
 from proser_core.store.files import write_json
-from proser_core.store.store import Artefact, BuildResult, Store
+from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store, load_if_complete
 
 AUGMENTATION_ONLY = ("flip", "padding", "augmentation", "sampling", "download")
 PREPARING = __name__
@@ -58,6 +58,8 @@ def prepare_task(
 ) -> Artefact:
     """The task of a recipe's class split, found or made now; `data_inputs` are its `prepare_inputs`."""
     key = prepare_key(data_inputs, code)
+    if recipe.data.streaming:
+        _unpacked(recipe, data_dir, store)  # again where they are gone: a finished task has only their places
     return store.run(PREPARE, key, lambda folder: save_task(recipe, data_dir, folder, store, progress))
 
 
@@ -119,5 +121,8 @@ def _unpacked(recipe: Recipe, data_dir: DataRoot, store: Store | None) -> dict[s
         if files := data.packed_files():
             assert store is not None, "streaming Parquet files needs a storage to unpack them into"
             inputs = {"files": data.fingerprints(), "code": code_version(parquet.__name__)}
+            found = load_if_complete(store.folder(ENCODED, inputs))
+            if found is not None and not parquet.is_whole(files, found.path):
+                (found.path / MANIFEST).unlink()
             folders[name] = store.run(ENCODED, inputs, partial(parquet.unpack, files)).path
     return folders

@@ -23,6 +23,7 @@ from proser_core.data.readers.fingerprints import Fingerprints, fingerprints_of
 from proser_core.data.readers.layout import Classes, Part, of_classes
 from proser_core.data.stored import PLACE, StoredImages
 from proser_core.errors import DamagedFileError, DataError, first_line
+from proser_core.store.files import flush
 
 UNPACKED_AT_ONCE = 256  # rows
 
@@ -124,7 +125,14 @@ def unpack(shards: list[Path], folder: Path) -> None:
         lengths = [0]
         with _unpacked(shard, folder).open("wb") as file:
             lengths += [file.write(encoded or b"") for encoded in encoded_rows(shard)]
+        flush(_unpacked(shard, folder))
         np.save(_offsets(shard, folder), np.cumsum(lengths, dtype=np.int64))
+
+
+def is_whole(shards: list[Path], folder: Path) -> bool:
+    """Whether the images that `unpack` has written are still there, by the sizes of their files."""
+    sizes = [path.stat().st_size if (path := _unpacked(shard, folder)).is_file() else 0 for shard in shards]
+    return sizes == [np.load(_offsets(shard, folder), mmap_mode="r")[-1] for shard in shards]
 
 
 def _unpacked(shard: Path, folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -141,26 +141,35 @@ def test_a_streamed_training_that_was_stopped_equals_one_that_never_stopped(task
     assert same_outcome(tmp_path / "whole", tmp_path / "stopped")
 
 
-def test_parquet_files_are_unpacked_once_for_all_splits_and_again_where_they_are_gone(
-    data_dir: Path, tmp_path: Path
+def prepared(storage: Path, data_dir: Path, split_index: int = 0) -> tuple[set[str], Artefact]:
+    """The stages that ran, and the task of the Parquet files."""
+    store, recipe = Storage(storage), recipe_of(PARQUET.name, True)
+    recipe = replace(recipe, data=replace(recipe.data, split_index=split_index))
+    task = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
+    return set(store.ran), task
+
+
+def truncate(encoded: Path) -> None:
+    os.truncate(next(encoded.glob("*/.*")), 1000)
+
+
+def leave_hidden_files_out(encoded: Path) -> None:
+    for path in encoded.glob("*/.*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("harm", [shutil.rmtree, truncate, leave_hidden_files_out])
+def test_parquet_files_are_unpacked_once_for_all_splits_and_again_where_images_are_gone(
+    harm: Callable[[Path], None], data_dir: Path, tmp_path: Path
 ) -> None:
-    store = Storage(tmp_path)
-
-    def prepared(split_index: int) -> tuple[set[str], Artefact]:
-        recipe = recipe_of(PARQUET.name, True)
-        recipe = replace(recipe, data=replace(recipe.data, split_index=split_index))
-        store.ran.clear()
-        artefact = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
-        return set(store.ran), artefact
-
-    assert prepared(0)[0] == {"encoded", "prepare"}
-    assert prepared(1)[0] == {"prepare"}
-    ran, first = prepared(0)
+    assert prepared(tmp_path, data_dir)[0] == {"encoded", "prepare"}
+    assert prepared(tmp_path, data_dir, 1)[0] == {"prepare"}
+    ran, first = prepared(tmp_path, data_dir)
     assert not ran
-    shutil.rmtree(tmp_path / "encoded")
-    ran, again = prepared(0)
-    assert ran == {"encoded", "prepare"}
-    assert again == first
+    images = stored_of(first).decoded()
+    harm(tmp_path / "encoded")
+    assert prepared(tmp_path, data_dir) == ({"encoded"}, first)
+    np.testing.assert_array_equal(stored_of(first).decoded(), images)
 
 
 @pytest.mark.parametrize("name", SETS)
