@@ -43,7 +43,7 @@ class DecodedPhotos(StoredImages):
         pixels = np.fromfile(os.fsdecode(self.files[place["file"]]), np.uint8, count, offset=offset)
         return pixels.reshape(self.size, self.size, 3)
 
-    def save(self, folder: Path, name: str) -> None:
+    def save(self, folder: Path, name: str, unpacked: Path | None = None) -> None:
         """Write NAME_images.npy, byte for byte as `numpy.save` would."""
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(self), self.size, self.size, 3)}
         with (folder / f"{name}_images.npy").open("wb") as file:

@@ -81,15 +81,23 @@ class StoredImages:
             raise DataError(f"{name} cannot be read ({error.strerror}); put it back, or prepare again") from error
         return decode_square(encoded, self.size, name)
 
-    def save(self, folder: Path, name: str) -> None:
-        """Write the places, not the images, as NAME_files.npy and NAME_places.npy."""
-        np.save(folder / f"{name}_files.npy", self.files)
+    def save(self, folder: Path, name: str, unpacked: Path | None = None) -> None:
+        """Write the places, not the images, as NAME_files.npy and NAME_places.npy; files in the folder `unpacked` by
+        their paths from this one, so that both can move."""
+        files = self.files
+        if unpacked is not None:
+            own, here = os.path.join(os.fsencode(unpacked), b""), os.fsencode(folder.resolve())
+            paths = [os.path.relpath(file, here) if file.startswith(own) else file for file in files]
+            files = np.array(paths, np.bytes_)
+        np.save(folder / f"{name}_files.npy", files)
         np.save(folder / f"{name}_places.npy", self.places)
 
     @classmethod
     def load(cls, folder: Path, name: str, size: int) -> "StoredImages":
         """Map what `save` wrote into memory, read only."""
         files, places = (np.load(folder / f"{name}_{kind}.npy", mmap_mode="r") for kind in ("files", "places"))
+        if np.char.startswith(files, b"..").any():
+            files = np.array([os.path.realpath(os.path.join(os.fsencode(folder), file)) for file in files], np.bytes_)
         return cls(files, places, size, (str(folder), name))
 
     @staticmethod

@@ -116,16 +116,16 @@ class OpenSetTask:
         """The data block, with what these images decide in the place of `auto`."""
         return data.decided(flip=self.flip)
 
-    def save(self, folder: Path) -> None:
-        """Write the arrays and a summary into `folder`; of encoded images, their places. Raises TypeError for images of
-        another source."""
+    def save(self, folder: Path, unpacked: Path | None = None) -> None:
+        """Write the arrays and a summary into `folder`; of encoded images, their places, which hold after `folder` has
+        moved together with images in `unpacked`. Raises TypeError for images of another source."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in TASK_PARTS:
             part: Labelled = getattr(self, name)
             if isinstance(part.images, np.ndarray):
                 np.save(folder / f"{name}_images.npy", part.images)
             elif isinstance(part.images, StoredImages):
-                part.images.save(folder, name)
+                part.images.save(folder, name, unpacked)
             else:
                 raise TypeError(
                     f"{name} images are {type(part.images).__name__}; need an array or StoredImages to save"

@@ -84,7 +84,7 @@ def save_task(
     if store is not None and decodes_photos(recipe):
         unpacked = {recipe.data.name: _decoded(recipe, data_dir, store, progress)}
     task = make_task(recipe.data, data_dir, recipe.seed, unpacked)
-    task.save(folder)
+    task.save(folder, store.root / ENCODED if store else None)
     known = dict(zip(task.class_names, task.split.known, strict=True))
     notes = {"notes": task.notes} if task.notes else {}
     write_json(folder / CLASS_SPLIT, {**to_json(task.split), "known": known, **notes})

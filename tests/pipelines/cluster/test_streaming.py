@@ -172,6 +172,17 @@ def test_parquet_files_are_unpacked_once_for_all_splits_and_again_where_images_a
     np.testing.assert_array_equal(stored_of(first).decoded(), images)
 
 
+def test_the_task_of_parquet_files_moves_with_its_storage(data_dir: Path, tmp_path: Path) -> None:
+    _, made = prepared(tmp_path / "first", data_dir)
+    images = stored_of(made).decoded()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "first").rename(tmp_path / "deep" / "moved")
+    ran, found = prepared(tmp_path / "deep" / "moved", data_dir)
+    assert not ran
+    np.testing.assert_array_equal(stored_of(found).decoded(), images)
+    assert prepared(tmp_path / "anew", data_dir)[1].digest == made.digest
+
+
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize(("chunk", "batch_size"), [(1 << 20, 64), (10, 7), (1, 64)])
 def test_batches_hold_the_asked_rows_in_the_asked_order_however_they_are_cut_into_tasks(
