@@ -10,9 +10,8 @@ from pathlib import Path
 import mlflow
 from mlflow.exceptions import MlflowException
 
-from pipelines.tracking.registry import CLASSIFIER
 from pipelines.tracking.server import connect
-from pipelines.tracking.versions import MODEL_FORMS, URI, Version, find
+from pipelines.tracking.versions import CLASSIFIER, MODEL_FORMS, URI, Version, find
 from proser_core.errors import CheckpointError, StorageError, TrackingError, last_line
 from proser_core.recognition.classifier_files import FETCH_AGAIN
 from proser_core.recognition.open_set_classifier import OpenSetClassifier

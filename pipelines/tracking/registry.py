@@ -26,11 +26,12 @@ from PIL import Image
 import proser_core
 from pipelines.console import warn
 from pipelines.tracking.data_sets import measured
+from pipelines.tracking.models import load
 from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import PARENT_TAG, fitting
 from pipelines.tracking.server import experiment_id
-from pipelines.tracking.versions import CANDIDATE, CHAMPION, OLD_ARTEFACT_TAG, SHOWN, Version, versions_of
-from proser_core.errors import ConfigError
+from pipelines.tracking.versions import CANDIDATE, CHAMPION, CLASSIFIER, OLD_ARTEFACT_TAG, SHOWN, Version, versions_of
+from proser_core.errors import CheckpointError, ConfigError, TrackingError
 from proser_core.networks.libraries import packages_of
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
@@ -38,7 +39,6 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier, proba
 from proser_core.recognition.program import PROGRAM, export_program
 
 ARTEFACT_TAG = "mlflow.proser.artefact"  # of a logged model
-CLASSIFIER = "classifier"  # of a model's artefacts, the folder that OpenSetClassifier reads
 REFUSED = re.compile(r"[/:.%\"']")
 """Characters that MLflow refuses in the name of a logged model; that of a registered one may have a dot."""
 LONGEST_DESCRIPTION = 5000  # characters of a version, where the database is PostgreSQL
@@ -88,14 +88,20 @@ def register(
 
     `run` gives the id of the run that a new version belongs to, and is entered for one alone; `inputs` are the images
     that it was made of and measured on. A version that was made of the same artefact is found again and becomes the
-    candidate. A registration that was interrupted is completed.
+    candidate; its files are uploaded again where they are lost or damaged. A registration that was interrupted is
+    completed.
     """
-    existing = _made_of(client, digest, versions_of(client, name))
-    if existing is None:
+    found = _made_of(client, digest, versions_of(client, name))
+    classifier = OpenSetClassifier.load(classifier_folder)
+    if found is None:
         with run as run_id:
-            existing = _make_version(client, run_id, name, classifier_folder, digest, tags, inputs)
-    elif not client.get_model_version(name, existing).description:
-        _describe(client, name, existing, OpenSetClassifier.load(classifier_folder))
+            existing = _make_version(client, run_id, name, classifier, classifier_folder, digest, tags, inputs)
+    else:
+        existing = found.number
+        if not _is_whole(found):
+            _upload(found.source.removeprefix("models:/"), classifier, classifier_folder)
+        if not client.get_model_version(name, existing).description:
+            _describe(client, name, existing, classifier)
     client.set_registered_model_alias(name, CANDIDATE, existing)
     model = client.get_registered_model(name)
     if not model.description:
@@ -108,13 +114,22 @@ def register(
     return Registered(name, existing, tuple(of_version), aliases.get(CHAMPION, ""), is_first)
 
 
-def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> str | None:
+def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> Version | None:
     """The version that was made of an artefact, by the tag of its logged model."""
     if not versions:
         return None
     sources = {model.model_uri for model in _models_of(client, digest)}
-    found = (each.number for each in versions if each.source in sources or each.tags.get(OLD_ARTEFACT_TAG) == digest)
+    found = (each for each in versions if each.source in sources or each.tags.get(OLD_ARTEFACT_TAG) == digest)
     return next(found, None)
+
+
+def _is_whole(version: Version) -> bool:
+    """Whether a version can be loaded."""
+    try:
+        load(f"models:/{version.name}/{version.number}")
+    except (CheckpointError, TrackingError):
+        return False
+    return True
 
 
 def _models_of(client: MlflowClient, digest: str) -> list[LoggedModel]:
@@ -126,12 +141,12 @@ def _make_version(
     client: MlflowClient,
     run_id: str,
     name: str,
+    classifier: OpenSetClassifier,
     classifier_folder: Path,
     digest: str,
     tags: dict[str, str],
     inputs: Sequence[DatasetInput],
 ) -> str:
-    classifier = OpenSetClassifier.load(classifier_folder)
     names = dict.fromkeys((name, classifier.recipe.get("name", "custom")))  # both may be `digits`
     title = REFUSED.sub("-", "-".join(names))
     model_uri = _log_model(client, run_id, title, classifier, classifier_folder, digest, inputs)

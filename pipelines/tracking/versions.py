@@ -16,6 +16,7 @@ OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of version
 CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
 SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
 CANDIDATE, CHAMPION = "candidate", "champion"
+CLASSIFIER = "classifier"  # of a version's artefacts, the folder that OpenSetClassifier reads
 MOST_DIGITS = 9  # of a number of a version: databases fail at longer ones, which looks like an outage
 DEFAULT_MODEL = Recipe.model_name
 

@@ -1,7 +1,11 @@
 """The list of a registry, and models that are not there or were changed."""
 
 import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 
+import mlflow
 import pytest
 from pipeline_runs import printed
 from registered_models import Registry, stored_card
@@ -10,7 +14,7 @@ from pipelines.commands.models import print_models
 from pipelines.tracking.models import load
 from pipelines.tracking.server import experiment_id
 from proser_core.errors import CheckpointError, TrackingError
-from proser_core.recognition.classifier_files import CARD
+from proser_core.recognition.classifier_files import CARD, WEIGHTS
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
@@ -74,6 +78,27 @@ def test_a_registered_model_that_was_changed_is_refused_by_name(
     card.unlink()
     missing = f"its folder is not an open-set classifier: {CARD} is missing"
     assert refusal(registry) == f"{title} is damaged: {missing}{advice}"
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "all files lost": lambda folder: shutil.rmtree(folder.parents[1]),
+    "weights lost": lambda folder: (folder / WEIGHTS).unlink(),
+    "weights changed": lambda folder: (folder / WEIGHTS).write_bytes(bytes((folder / WEIGHTS).stat().st_size)),
+    "card changed": lambda folder: (folder / CARD).write_text((folder / CARD).read_text().replace("digits", "images")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_version_that_cannot_be_loaded_is_uploaded_again_by_the_same_registration(
+    registry: Registry, classifier: OpenSetClassifier, damage: str
+) -> None:
+    made = registry.add(classifier)
+    DAMAGES[damage](stored_card(registry).parent)
+    with pytest.raises((CheckpointError, TrackingError), match="register it again"):
+        load(f"models:/{registry.name}/1")
+    assert registry.add(classifier).version == made.version == "1"
+    assert load(f"models:/{registry.name}/1").classifier.calibration == classifier.calibration
+    assert mlflow.pyfunc.load_model(f"models:/{registry.name}/1").input_example is not None
 
 
 def refusal(registry: Registry) -> str:
