@@ -10,7 +10,7 @@ from pathlib import Path
 import mlflow
 from mlflow.exceptions import MlflowException
 
-from pipelines.tracking.server import connect
+from pipelines.tracking.server import connect, experiment_id
 from pipelines.tracking.versions import CLASSIFIER, MODEL_FORMS, URI, Version, find
 from proser_core.errors import CheckpointError, StorageError, TrackingError, last_line
 from proser_core.recognition.classifier_files import FETCH_AGAIN
@@ -64,7 +64,7 @@ def load(uri: str) -> Model:
                     f"the disk of {folder}, where version {version.number} of {version.name!r} is fetched to, is full; "
                     "free some space, or name another folder in TMPDIR"
                 ) from error
-            client.get_model_version(version.name, version.number)  # raises where the server is away
+            experiment_id(client)  # raises where the server is away, or the database was moved
             raise TrackingError(
                 f"version {version.number} of {version.name!r} cannot be fetched ({last_line(error)}); restore its "
                 "artefacts, or register it again with the same `proser run`"

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -202,20 +203,22 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
 
 
 def experiment_id(client: "MlflowClient") -> str:
-    """The experiment of this project, created at first use. A local database has its artefacts in its folder."""
+    """The experiment of this project, created at first use. A local database has its artefacts in its folder; raises
+    TrackingError where it was moved away from them."""
     from mlflow.exceptions import MlflowException
 
-    found = client.get_experiment_by_name(EXPERIMENT)
+    found, folder = client.get_experiment_by_name(EXPERIMENT), tracking_folder()
     if found is not None and found.lifecycle_stage == "deleted":
         raise TrackingError(
             f"the experiment {EXPERIMENT!r} was deleted on {shown_uri()}; restore it with "
             f"`mlflow experiments restore -x {found.experiment_id}`"
         )
     if found is not None:
+        if folder is not None:
+            _check_unmoved(found.artifact_location, folder / EXPERIMENT)
         if NOTE not in found.tags:
             client.set_experiment_tag(found.experiment_id, NOTE, DESCRIPTION)
         return found.experiment_id
-    folder = tracking_folder()
     location = None if folder is None else (folder / EXPERIMENT).as_uri()
     try:
         tags = {**OPENS_AS, NOTE: DESCRIPTION}
@@ -224,3 +227,17 @@ def experiment_id(client: "MlflowClient") -> str:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
         return experiment_id(client)  # another process came first
+
+
+def _check_unmoved(location: str, now: Path) -> None:
+    """Raises TrackingError where a database, whose artefacts would now be in `now`, looks for them where nothing is."""
+    from mlflow.utils.file_utils import local_file_uri_to_path
+
+    before = Path(local_file_uri_to_path(location))
+    if not location.startswith("file:") or before == now or before.exists():
+        return
+    made, linked = (shlex.join(map(str, paths)) for paths in ((now, before.parent), (now, before)))
+    raise TrackingError(
+        f"{tracker()} was moved: it looks for its artefacts in {before}, which is not there; move it back with its "
+        f"{now.parent.name}, or lead from there to here with `mkdir -p {made} && ln -sfn {linked}`"
+    )

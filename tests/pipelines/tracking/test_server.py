@@ -1,7 +1,17 @@
 """The experiment that all runs are in."""
 
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from registered_models import Registry
+
+from pipelines.tracking.models import load
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.tracking.server import experiment_id
+from proser_core.errors import TrackingError
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
 def test_a_new_run_says_what_the_experiment_is_and_an_own_description_stays(parent: ParentRun) -> None:
@@ -10,3 +20,24 @@ def test_a_new_run_says_what_the_experiment_is_and_an_own_description_stays(pare
     client.set_experiment_tag(parent.experiment_id, NOTE, "our own")
     experiment_id(client)
     assert client.get_experiment(parent.experiment_id).tags[NOTE] == "our own"
+
+
+@pytest.mark.usefixtures("empty_programs")
+def test_a_database_that_was_moved_is_named_and_the_link_that_is_advised_leads_to_its_models(
+    classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = tmp_path / "our models", tmp_path / "elsewhere" / "our models"
+    before.mkdir()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{before / 'mlflow.db'}")
+    Registry(tmp_path, "one").add(classifier)
+    after.parent.mkdir()
+    before.rename(after)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{after / 'mlflow.db'}")
+    advice = re.escape(f"{after / 'mlflow.db'} was moved: it looks for its artefacts in {before / 'mlruns/proser'}, ")
+    for use in (lambda: load("models:/one/1"), lambda: Registry(tmp_path, "one").add(classifier)):
+        with pytest.raises(TrackingError, match=advice) as moved:
+            use()
+    assert not before.exists(), "nothing is uploaded to the old place"
+    subprocess.run(str(moved.value).split("`")[1], shell=True, check=True)
+    assert load("models:/one/1").classifier.calibration == classifier.calibration
+    assert Registry(tmp_path, "one").add(classifier).version == "1"
