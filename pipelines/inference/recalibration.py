@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pipelines.tracking.models import Model
 from pipelines.tracking.registry import Registered, register
-from pipelines.tracking.runs import run_of_its_own
+from pipelines.tracking.runs import TRIAL_KEY, run_of_its_own
 from pipelines.tracking.server import connect
+from pipelines.tracking.trial_runs import metric_list, param_list
 from pipelines.tracking.versions import CALIBRATED_FROM
 from proser_core.digests import sha256_of
 from proser_core.recognition.calibration import calibrate
@@ -35,16 +36,19 @@ def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Pat
     client, calibration = connect(), classifier.calibration
 
     @contextmanager
-    def calibration_run() -> Iterator[str]:
-        with run_of_its_own(client, f"calibrate: {model.title} on {Path(absolute(data)).name}") as run_id:
-            client.log_metric(run_id, "calibration/bias", calibration.bias)
-            client.log_metric(run_id, "calibration/known_rate", calibration.known_rate)
-            client.log_param(run_id, "target_rate", calibration.target_rate)
-            client.log_param(run_id, "num_images", calibration.num_images)
+    def calibration_run(digest: str) -> Iterator[str]:
+        title = f"calibrate: {model.title} on {Path(absolute(data)).name}"
+        key = {TRIAL_KEY: f"calibrate-{version.name}-{digest[:16]}"}
+        with run_of_its_own(client, title, key) as run_id:
+            measured = {"bias": calibration.bias, "known_rate": calibration.known_rate}
+            metrics = metric_list(measured, "calibration/", client.get_run(run_id).info.start_time)
+            params = param_list({"target_rate": calibration.target_rate, "num_images": calibration.num_images})
+            client.log_batch(run_id, metrics, params)
             yield run_id
 
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         classifier.save(folder)
+        digest = sha256_of(folder / CARD)
         tags = {"proser.recipe": version.tags.get("proser.recipe", ""), CALIBRATED_FROM: version.number}
-        return register(client, calibration_run(), version.name, folder, sha256_of(folder / CARD), tags)
+        return register(client, calibration_run(digest), version.name, folder, digest, tags)

@@ -86,22 +86,23 @@ def register(
 ) -> Registered:
     """Register a classifier's folder under `name` as candidate; the first version is champion too, if none is.
 
-    `run` gives the id of the run that a new version belongs to, and is entered for one alone; `inputs` are the images
-    that it was made of and measured on. A version that was made of the same artefact is found again and becomes the
-    candidate; its files are uploaded again where they are lost or damaged. A registration that was interrupted is
-    completed.
+    `run` gives the id of the run that a new version belongs to, and is entered until that is described; `inputs` are
+    the images that it was made of and measured on. A version that was made of the same artefact is found again and
+    becomes the candidate; its files are uploaded again where they are lost or damaged. A registration that was
+    interrupted is completed.
     """
     found = _made_of(client, digest, versions_of(client, name))
     classifier = OpenSetClassifier.load(classifier_folder)
-    if found is None:
+    if found is not None and not _is_whole(found):
+        _upload(found.source.removeprefix("models:/"), classifier, classifier_folder)
+    existing = None if found is None else found.number
+    if existing is None or not client.get_model_version(name, existing).description:
         with run as run_id:
-            existing = _make_version(client, run_id, name, classifier, classifier_folder, digest, tags, inputs)
-    else:
-        existing = found.number
-        if not _is_whole(found):
-            _upload(found.source.removeprefix("models:/"), classifier, classifier_folder)
-        if not client.get_model_version(name, existing).description:
-            _describe(client, name, existing, classifier)
+            existing = existing or _make_version(
+                client, run_id, name, classifier, classifier_folder, digest, tags, inputs
+            )
+        card = fitting(model_card(classifier), LONGEST_DESCRIPTION, MODEL_CARD)
+        client.update_model_version(name, existing, card)  # last: whatever has it is complete, and its run has ended
     client.set_registered_model_alias(name, CANDIDATE, existing)
     model = client.get_registered_model(name)
     if not model.description:
@@ -152,13 +153,7 @@ def _make_version(
     model_uri = _log_model(client, run_id, title, classifier, classifier_folder, digest, inputs)
     with contextlib.redirect_stderr(io.StringIO()):  # MLflow prints what the closing table says better
         made = mlflow.register_model(model_uri, name, tags={**_figures(classifier), **tags})
-    _describe(client, name, str(made.version), classifier)
     return str(made.version)
-
-
-def _describe(client: MlflowClient, name: str, version: str, classifier: OpenSetClassifier) -> None:
-    """Give a version its model card as description."""
-    client.update_model_version(name, version, fitting(model_card(classifier), LONGEST_DESCRIPTION, MODEL_CARD))
 
 
 def _figures(classifier: OpenSetClassifier) -> dict[str, str]:

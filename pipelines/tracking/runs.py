@@ -40,18 +40,18 @@ def fitting(text: str, room: int, file: str) -> str:
     return kept[: max(kept.rfind("\n## "), 0) or None].rstrip() + rest
 
 
-def find_child(client: MlflowClient, experiment_id: str, parent_id: str, trial_key: str) -> Run | None:
-    """The run with this TRIAL_KEY below a parent; None where there is none."""
-    query = f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`{TRIAL_KEY}` = '{trial_key}'"
+def find_tagged(client: MlflowClient, experiment_id: str, tags: Mapping[str, str]) -> Run | None:
+    """The run with these tags, as of a parent and a TRIAL_KEY; None where there is none."""
+    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
     return next(iter(client.search_runs([experiment_id], query, max_results=1)), None)
 
 
 @contextmanager
 def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None = None) -> Iterator[str]:
     """A run for one piece of work, which is the block: created on entering it, or resumed where its tags have a
-    TRIAL_KEY that a run has; finished at the end, failed where the block raises."""
+    TRIAL_KEY and a run has them; finished at the end, failed where the block raises."""
     experiment_id, tags = server.experiment_id(client), tags or {}
-    found = find_child(client, experiment_id, tags[PARENT_TAG], tags[TRIAL_KEY]) if TRIAL_KEY in tags else None
+    found = find_tagged(client, experiment_id, tags) if TRIAL_KEY in tags else None
     run = found or create_run(client, experiment_id, title, tags)
     run_id = str(run.info.run_id)
     if found:

@@ -7,7 +7,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
-from pipelines.tracking.runs import find_child
+from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, find_tagged
 from pipelines.tracking.server import experiment_id, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
 
@@ -51,7 +51,7 @@ def fetch_report(client: MlflowClient, run: Run, names: Sequence[str], place: Pa
 
 def trial_run(client: MlflowClient, sweep: Run, trial_key: str) -> str:
     """The run of a trial of a sweep. Raises TrackingError where it was deleted."""
-    found = find_child(client, sweep.info.experiment_id, sweep.info.run_id, trial_key)
+    found = find_tagged(client, sweep.info.experiment_id, {PARENT_TAG: sweep.info.run_id, TRIAL_KEY: trial_key})
     if found is None:
         raise TrackingError(
             f"{shown_uri()} has no run of trial {trial_key} of {sweep.info.run_name!r}; the same `proser sweep` logs it"

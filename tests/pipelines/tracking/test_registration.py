@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from pipelines.tracking.registry import Registered, register
-from pipelines.tracking.runs import ParentRun, run_of_its_own
+from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, ParentRun, run_of_its_own
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.usefixtures("empty_programs")
@@ -64,6 +64,31 @@ def test_a_trial_keeps_its_own_metrics_and_its_model_has_those_of_another_score_
     (version,) = client.search_model_versions("name = 'one'")
     assert version.source == model.model_uri
     assert version.description.startswith("# ")
+
+
+def test_a_run_of_its_own_that_was_left_running_is_finished_by_the_same_registration(
+    parent: ParentRun, classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed process does not end its run either."""
+    classifier.save(tmp_path / "classifier")
+    client, below = parent.client, {PARENT_TAG: parent.run_id, TRIAL_KEY: "ensemble"}
+
+    def registered() -> str:
+        run = run_of_its_own(client, "ensemble of 5", below)
+        made = register(client, run, "three", tmp_path / "classifier", "digest", {})
+        return str(client.get_model_version("three", made.version).run_id)
+
+    fail_once(monkeypatch, client, "set_terminated", False)
+    with pytest.raises(ConnectionError):
+        registered()
+    run_id = registered()
+    ended = client.get_run(run_id)
+    assert ended.info.status == "FINISHED"
+    assert client.get_model_version("three", "1").description.startswith("# ")
+    registered()
+    assert client.get_run(run_id).to_dictionary() == ended.to_dictionary()
+    children = f"tags.`{PARENT_TAG}` = '{parent.run_id}'"
+    assert [run.info.run_id for run in client.search_runs([parent.experiment_id], children)] == [run_id]
 
 
 class Meanwhile:

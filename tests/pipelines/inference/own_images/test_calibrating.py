@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import mlflow
 import numpy as np
 import pyarrow as pa
 import pytest
+from mlflow import MlflowClient
 from PIL import Image
 from pipeline_runs import printed
 from pyarrow import parquet
@@ -61,6 +63,29 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
     title = f"calibrate: own version 1 on {known.name}"
     runs = registry.client.search_runs([experiment_id(registry.client)], f"attributes.run_name = '{title}'")
     assert [run.info.run_id for run in runs if run.data.params["target_rate"] == "0.8"] == [run_id]
+
+
+def test_a_calibration_that_was_cut_off_goes_on_in_its_run(
+    registry: Registry, known: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request, client = CalibrateRequest("models:/own/1", known, 0.7), registry.client
+    for owner, name in ((mlflow, "register_model"), (MlflowClient, "set_terminated")):
+        with monkeypatch.context() as cut_off:
+            cut_off.setattr(MlflowClient, "set_terminated", lost)
+            cut_off.setattr(owner, name, lost)
+            with pytest.raises(ConnectionError):
+                printed(calibrate, request)
+    printed(calibrate, request)
+    made = load("models:/own@candidate").version
+    assert made is not None
+    runs = client.search_runs([experiment_id(client)], "params.target_rate = '0.7'")
+    run_id = client.get_model_version("own", made.number).run_id
+    assert [(run.info.run_id, run.info.status) for run in runs] == [(run_id, "FINISHED")]
+    assert len(client.get_metric_history(run_id, "calibration/known_rate")) == 1
+
+
+def lost(*_: object, **__: object) -> None:
+    raise ConnectionError
 
 
 def test_without_a_name_a_model_is_the_only_one_or_the_default_one(registry: Registry) -> None:
