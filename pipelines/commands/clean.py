@@ -28,14 +28,14 @@ MAX_LISTED = 20  # folders that are listed without --list-all
 @dataclass(frozen=True)
 class CleanRequest:
     """List unfinished work that nothing has written to for days, interrupted trainings among it, and Ray's own files;
-    with --outdated also results of outdated code. --yes deletes what is listed. Registered models and MLflow's files
-    are kept."""
+    with --outdated also results of other code or another Python version. --yes deletes what is listed. Registered
+    models and MLflow's files are kept."""
 
     storage: Annotated[StorageFolder, tyro.conf.arg(help="Storage of the runs, a folder.")] = DEFAULT_STORAGE
     older_than: float = 7.0
     """Keep folders that were written to within this many days."""
     outdated: bool = False
-    """Include finished work of outdated code, which is never reused."""
+    """Include finished work of other code or another Python version, which others may use where a storage is shared."""
     list_all: bool = False
     """List every folder, not only the first 20."""
     yes: bool = False

@@ -18,7 +18,8 @@ from proser_core.store.store import KEY_PATTERN, MANIFEST
 
 FOLDERS = (*STAGES, METHODS_FOLDER)
 DAY = 86_400
-UNFINISHED, INTERRUPTED, LEFT_BY_RAY, OUTDATED = "unfinished", "interrupted, resumable", "left by Ray", "outdated code"
+UNFINISHED, INTERRUPTED, LEFT_BY_RAY = "unfinished", "interrupted, resumable", "left by Ray"
+OUTDATED = "other code or Python version"  # syntax trees, of which keys are made, differ between Python versions
 ARTEFACT = re.compile(KEY_PATTERN)
 COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `import_artefact` writes it first
 RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{METHODS_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[0-9]+)?")
@@ -46,8 +47,8 @@ class StaleArtefact:
 
 def stale_artefacts(root: Path, older_than: float, outdated: bool) -> Iterator[StaleArtefact]:
     """Folders that nothing was written to for `older_than` days: unfinished work, also trainings that the same command
-    of the same code would go on with, and what Ray left. With `outdated` also finished work of outdated code, which is
-    never reused. Folders whose names no run would choose are not ours."""
+    of the same code would go on with, and what Ray left. With `outdated` also finished work of other code or
+    another Python version, which this one never reuses. Folders whose names no run would choose are not ours."""
     before = time.time() - older_than * DAY
     for stage in FOLDERS:
         codes = _codes(stage) if outdated else []

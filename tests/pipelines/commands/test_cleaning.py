@@ -82,7 +82,7 @@ def test_unfinished_work_and_what_ray_left_may_go_and_work_of_other_code_where_a
 ) -> None:
     stale = {HALF: "interrupted, resumable", OF_RAY: "left by Ray"}
     assert found(storage) == stale
-    assert found(storage, outdated=True) == stale | {theirs: "outdated code"}
+    assert found(storage, outdated=True) == stale | {theirs: "other code or Python version"}
     (storage / HALF / "state.pt").unlink()
     made_old(storage)
     assert found(storage)[HALF] == "unfinished"
@@ -99,7 +99,9 @@ def test_where_all_was_written_to_lately_it_is_said(tmp_path: Path) -> None:
 
 
 def test_nothing_goes_without_a_yes(storage: Path, theirs: str) -> None:
-    assert "--yes deletes" in carry_out(storage, outdated=True)
+    listed = carry_out(storage, outdated=True)
+    assert f"{theirs}: other code or Python version" in listed
+    assert "--yes deletes" in listed
     assert found(storage, outdated=True).keys() == {HALF, OF_RAY, theirs}
 
 
@@ -175,7 +177,7 @@ def test_every_stage_leaves_unfinished_work_and_work_of_other_code(tmp_path: Pat
     half, theirs = f"{stage}/{KEY}", finished(tmp_path, stage, "another")
     unfinished(tmp_path, half)
     made_old(tmp_path)
-    assert found(tmp_path, outdated=True) == {half: "interrupted, resumable", theirs: "outdated code"}
+    assert found(tmp_path, outdated=True) == {half: "interrupted, resumable", theirs: "other code or Python version"}
 
 
 def test_work_of_this_code_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +201,7 @@ def test_a_copy_that_was_broken_off_is_unfinished(storage: Path, ours: str) -> N
 def test_a_damaged_manifest_is_of_no_code(storage: Path, ours: str, text: str) -> None:
     (storage / ours / MANIFEST).write_text(text)
     made_old(storage)
-    assert found(storage, outdated=True)[ours] == "outdated code"
+    assert found(storage, outdated=True)[ours] == "other code or Python version"
 
 
 def test_links_are_not_followed(storage: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
