@@ -109,6 +109,8 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     if seen := seen_in_training(model.classifier, request.data):
         say(console, f"{seen}, fewer new images stay known than said: calibrate on images that it was not trained on")
     say(console, f"Model: {registered.in_words()}")
+    if step := registered.next_step():
+        say(console, step)
     return 1 if scored.failures else 0
 
 

@@ -1,12 +1,13 @@
 """Drift: whether a model still scores new, unlabelled images as it scored the validation images of its training."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import binomtest, ks_2samp
+from scipy.stats import binomtest, ks_2samp, kstwobign
 
-from pipelines.reports.figures.style import VERMILLION
+from pipelines.reports.figures.style import VERMILLION, num_bins
 
 LEVEL = 0.01  # of significance: the probability of a false alarm on images of the same kind
 
@@ -28,6 +29,11 @@ class Drift:
     def drifted(self) -> bool:
         """Whether the scores differ significantly."""
         return self.p_value < LEVEL
+
+    @property
+    def least_shown(self) -> float:
+        """The distance from which on so many scores differ significantly, by the limit of the test's distribution."""
+        return float(kstwobign.isf(LEVEL)) * math.sqrt(1 / self.count + 1 / self.validation)
 
 
 def measure_drift(new: np.ndarray, validation: np.ndarray) -> Drift:
@@ -51,7 +57,8 @@ def drift_figure(new: np.ndarray, validation: np.ndarray, formula: str) -> Figur
     """Histograms of both distributions of unknown scores, which are `formula` plus the bias, and the threshold."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
-    bins = np.histogram_bin_edges(np.concatenate([new, validation]), 40).tolist()
+    count = num_bins([len(new), len(validation)])
+    bins = np.histogram_bin_edges(np.concatenate([new, validation]), count).tolist()
     label = f"{len(new):,} new images"
     axes.hist(validation, bins, density=True, color="0.75", label=f"{len(validation):,} validation images")
     axes.hist(new, bins, density=True, histtype="step", color=VERMILLION, linewidth=1.8, label=label)

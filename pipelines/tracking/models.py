@@ -49,6 +49,8 @@ def load(uri: str) -> Model:
             found = URI.fullmatch(f"models:/{uri}")
             is_version = found and (found["alias"] or found["version"].isdecimal())
             advice = f"did you mean models:/{uri}?" if is_version else f"need {MODEL_FORMS}"
+            if not is_version and uri == Path(uri).stem:
+                advice += f"; did you mean models:/{uri}@champion?"
             raise CheckpointError(f"got {uri}, and there is no such folder; {advice}")
         return Model(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()

@@ -5,6 +5,7 @@ import contextlib
 import importlib.metadata
 import io
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -30,7 +31,16 @@ from pipelines.tracking.models import load
 from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import PARENT_TAG, fitting
 from pipelines.tracking.server import experiment_id
-from pipelines.tracking.versions import CANDIDATE, CHAMPION, CLASSIFIER, OLD_ARTEFACT_TAG, SHOWN, Version, versions_of
+from pipelines.tracking.versions import (
+    CANDIDATE,
+    CHAMPION,
+    CLASSIFIER,
+    DEFAULT_MODEL,
+    OLD_ARTEFACT_TAG,
+    SHOWN,
+    Version,
+    versions_of,
+)
 from proser_core.errors import CheckpointError, ConfigError, TrackingError
 from proser_core.networks.libraries import packages_of
 from proser_core.recognition.classifier_files import MODEL_CARD
@@ -73,6 +83,11 @@ class Registered:
         if self.champion == self.version:
             return words
         return f"{words}; the champion is version {self.champion}" if self.champion else f"{words}; none is champion"
+
+    def next_step(self) -> str:
+        """What makes it the champion, for people; empty where it is."""
+        name = "" if self.name == DEFAULT_MODEL else f" --model-name {shlex.quote(self.name)}"
+        return "" if self.champion == self.version else f"To make it the champion: proser promote{name}"
 
 
 def register(

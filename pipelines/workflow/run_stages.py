@@ -57,6 +57,8 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
         method = _method(read_evaluation(results["evaluated"]))
         session.say(f"Model: {model.in_words(method)}")
         session.say(f"Try it: proser serve models:/{model.name}/{model.version}")
+        if step := model.next_step():
+            session.say(step)
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)
 
 

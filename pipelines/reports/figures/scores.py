@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.style import BLUE, ORANGE, POINT_STYLES, SELECTED, entitle
+from pipelines.reports.figures.style import BLUE, ORANGE, POINT_STYLES, SELECTED, entitle, num_bins
 from proser_core.data.splits.class_split import Setting, in_words
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.known_rates import RATES, KnownRates
@@ -62,7 +62,10 @@ def known_rate_curve(rates: KnownRates, kept: float, method: str, title: str) ->
     axes.plot(*zip(*places, strict=True), "D", color=SELECTED, ms=6, label="target rates")
     for place, named in places.items():
         axes.annotate(f"{', '.join(named)} %", place, (5, 4), textcoords="offset points", fontsize=8, bbox=LABEL)
-    axes.axvline(100 * kept, color="black", lw=1.2, ls="--", label=f"threshold of the model: keeps {100 * kept:.1f} %")
+    whose = "model of all classes" if rates.of_proxy else "model"
+    axes.axvline(
+        100 * kept, color="black", lw=1.2, ls="--", label=f"threshold of the {whose}: keeps {100 * kept:.1f} %"
+    )
     axes.set(xlabel="known validation images kept, %", ylabel="unknown images found, %", xlim=(50, 106))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
@@ -77,13 +80,20 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, meth
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     low, high = _shown(scores.scores)
-    edges, inside = np.linspace(low, high, 61).tolist(), (low <= scores.scores) & (scores.scores <= high)
+    inside = (low <= scores.scores) & (scores.scores <= high)
+    edges = np.linspace(low, high, num_bins([int(each.sum()) for each in (is_known, ~is_known) if each.any()]) + 1)
     for each, label, colour, hatch in ((is_known, "known", BLUE, ""), (~is_known, "unknown", ORANGE, "//")):
         rows = each & inside
         if not rows.any():
             continue
         axes.hist(
-            scores.scores[rows], edges, density=True, alpha=0.6, color=colour, hatch=hatch, label=f"{label} classes"
+            scores.scores[rows],
+            edges.tolist(),
+            density=True,
+            alpha=0.6,
+            color=colour,
+            hatch=hatch,
+            label=f"{label} classes",
         )
     axes.axvline(-scores.bias, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:.2f}: known to the left")
     axes.set(xlabel=f"score: {formula}", ylabel="density of test images")

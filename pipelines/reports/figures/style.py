@@ -1,6 +1,7 @@
 """Colours, marks and files of every figure."""
 
 import itertools
+import math
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -81,3 +82,8 @@ def save(figure: Figure, stem: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "proser"}):
         figure.savefig(stem.with_suffix(".png"), dpi=150, metadata={"Software": None})
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+
+
+def num_bins(counts: Iterable[int]) -> int:
+    """Bins of a histogram that compares sets of so many images: few images in many bins are spikes and gaps."""
+    return min(60, max(8, round(2 * math.sqrt(min(counts)))))

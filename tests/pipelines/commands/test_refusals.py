@@ -42,6 +42,7 @@ LINES = {
     "export nowhere -o model.pt2": "got nowhere, and there is no such folder; need models:/NAME@ALIAS",
     "export proser@champion -o model.pt2": "there is no such folder; did you mean models:/proser@champion?",
     "export proser/3 -o model.pt2": "did you mean models:/proser/3?",
+    "export proser -o model.pt2": "did you mean models:/proser@champion?",
     "export out/model -o model.pt2": "there is no such folder; need models:/NAME@ALIAS",
     "export models:/a@b -o model.bin": "need a file that ends in .pt2, .onnx",
     "export models:/a@b -o nowhere/model.pt2": "there is no folder nowhere",

@@ -10,6 +10,7 @@ from sklearn.metrics import f1_score
 from small_tasks import random_images, small_task
 
 from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, score_histogram
+from pipelines.reports.figures.style import num_bins
 from proser_core.data.tasks import Labelled
 from proser_core.recognition.known_rates import KnownRates
 from proser_core.recognition.scoring import OpenSetScores
@@ -28,6 +29,11 @@ def test_an_image_far_from_all_others_does_not_stretch_the_axis_and_is_counted()
     assert usual.get_supxlabel() == ""
     assert stretched.get_supxlabel() == "Not drawn: 1 image far out."
     assert stretched.axes[0].get_xlim()[0] == pytest.approx(usual.axes[0].get_xlim()[0], abs=0.5)
+
+
+def test_few_images_are_in_few_bins() -> None:
+    assert [num_bins(counts) for counts in ([3, 900], [100, 225], [5000, 10_000])] == [8, 20, 60]
+    assert len(histogram(np.linspace(-3.0, 0.0, 12)).axes[0].patches) == 2 * 8, "of known and of unknown images"
 
 
 def test_the_threshold_stands_where_scores_are_no_longer_known() -> None:
@@ -63,6 +69,8 @@ def test_every_rate_of_the_table_is_named_also_where_two_are_one_point() -> None
     assert legend is not None
     named = [text.get_text() for text in legend.get_texts()]
     assert named == ["target rates", "threshold of the model: keeps 96.0 %"]
+    of_proxy = known_rate_curve(replace(rates, of_proxy=True), 0.96, "PROSER", "made").axes[0].lines[-1]
+    assert of_proxy.get_label() == "threshold of the model of all classes: keeps 96.0 %"
 
 
 def test_the_drawn_line_is_what_is_found_where_at_least_so_many_are_kept() -> None:

@@ -123,4 +123,6 @@ def test_of_two_first_versions_at_once_the_first_is_champion(
     assert third.in_words("PROSER, gap") == "models:/two/3 (candidate): PROSER, gap; none is champion"
     assert "champion" not in parent.client.get_registered_model("two").aliases
     parent.client.set_registered_model_alias("two", "champion", "3")
-    assert registered(parent.client, "first").in_words() == "models:/two/1 (candidate); the champion is version 3"
+    first = registered(parent.client, "first")
+    assert first.in_words() == "models:/two/1 (candidate); the champion is version 3"
+    assert first.next_step() == "To make it the champion: proser promote --model-name two"

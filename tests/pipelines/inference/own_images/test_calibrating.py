@@ -68,7 +68,7 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
 def test_a_calibration_that_was_cut_off_goes_on_in_its_run(
     registry: Registry, known: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request, client = CalibrateRequest("models:/own/1", known, 0.7), registry.client
+    request, client = CalibrateRequest("models:/own/1", known, 0.75), registry.client
     for owner, name in ((mlflow, "register_model"), (MlflowClient, "set_terminated")):
         with monkeypatch.context() as cut_off:
             cut_off.setattr(MlflowClient, "set_terminated", lost)
@@ -78,7 +78,7 @@ def test_a_calibration_that_was_cut_off_goes_on_in_its_run(
     printed(calibrate, request)
     made = load("models:/own@candidate").version
     assert made is not None
-    runs = client.search_runs([experiment_id(client)], "params.target_rate = '0.7'")
+    runs = client.search_runs([experiment_id(client)], "params.target_rate = '0.75'")
     run_id = client.get_model_version("own", made.number).run_id
     assert [(run.info.run_id, run.info.status) for run in runs] == [(run_id, "FINISHED")]
     assert len(client.get_metric_history(run_id, "calibration/known_rate")) == 1
