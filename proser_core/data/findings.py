@@ -168,8 +168,9 @@ def _classes(inspection: Inspection) -> Iterator[Finding]:
         {number: counted(trained[number], "image") for number in few_images(trained).tolist() if number not in small},
         "They are learnt badly, and a test on so few says little of them: add images, or remove the class.",
     )
-    if (ratio := largest_to_smallest(trained)) >= IMBALANCE:
-        extreme = [int(trained.argmax()), int(np.where(trained > 0, trained, trained.max() + 1).argmin())]
+    kept = np.array([0 if number in small else count for number, count in enumerate(trained.tolist())])
+    if (ratio := largest_to_smallest(kept)) >= IMBALANCE:
+        extreme = [int(kept.argmax()), int(np.where(kept > 0, kept, kept.max() + 1).argmin())]
         yield _of_classes(
             inspection,
             f"classes of unequal size ({ratio:.1f} to 1)",

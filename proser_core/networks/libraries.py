@@ -150,7 +150,7 @@ def fetch(network: NetworkConfig) -> Path:
         raise ConfigError(
             f"the weights {weights} of {network.backbone} could not be downloaded ({first_line(error)}); fetch "
             f"{about.url or 'them'} elsewhere and give --network.weights-file FILE, or train without them: the recipe "
-            "folder-from-scratch, or --network.weights none"
+            "folder, or --network.weights none"
         ) from error
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:

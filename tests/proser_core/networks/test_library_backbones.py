@@ -128,7 +128,7 @@ def test_a_name_brings_its_weights_its_image_size_and_its_normalisation(tmp_path
     assert fetch(recipe.network) == Path(recipe.network.weights_file)
     reason = (
         r"IMAGENET1K_V1 of torchvision:resnet18 could not be downloaded .*; fetch https://download.pytorch.org/models/"
-        r"resnet18-\w+.pth elsewhere and give --network.weights-file FILE, .*folder-from-scratch"
+        r"resnet18-\w+.pth elsewhere and give --network.weights-file FILE, .* the recipe folder, "
     )
     with pytest.raises(ConfigError, match=reason):
         with_pretrained(recipe_of("torchvision:resnet18"))
