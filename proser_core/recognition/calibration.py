@@ -59,4 +59,4 @@ def calibrate(scores: np.ndarray, target_rate: float = 0.95) -> Calibration:
 
 def images_needed(target_rate: float) -> int:
     """The least number of images of which a bias at this rate calls one unknown."""
-    return math.ceil(round(1 / (1 - target_rate), 6))  # 1 / (1 - 0.9) is a little above 10
+    return math.ceil((1 - 1e-9) / (1 - target_rate))  # 1 / (1 - 0.9) is a little above 10

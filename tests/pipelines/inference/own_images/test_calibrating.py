@@ -172,7 +172,10 @@ def test_its_run_is_titled_by_the_folder_also_where_that_is_the_working_director
     assert registry.client.get_run(run_id).info.run_name == f"calibrate: own version 1 on {known.name}"
 
 
-@pytest.mark.parametrize(("rate", "needed"), [(0.95, 20), (0.9, 10), (0.93, 15), (0.97, 34), (0.7, 4)])
+@pytest.mark.parametrize(
+    ("rate", "needed"),
+    [(0.95, 20), (0.9, 10), (0.93, 15), (0.97, 34), (0.7, 4), *((1 - 1 / n, n) for n in (95_499, 1_234_567))],
+)
 def test_there_are_as_many_images_as_make_one_unknown(rate: float, needed: int) -> None:
     assert images_needed(rate) == needed
     assert fit_bias(np.arange(float(needed)), rate).known_rate < 1
