@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class BoundaryDistance(EmbeddingScore):
-    """`-mean_c |l_p - l_c| / (|w_p - w_c| |phi(x) - mu|)`, float64[N], over all classes c but the predicted one, p.
+    """`-mean_c |l_p - l_c| / (|w_p - w_c| |phi(x) - mu|)`, float64[N], over all classes c but the predicted one, p; 0
+    for a single class.
 
     The distances of an embedding to the decision boundaries, in units of that to the mean mu float64[d] of training
     embeddings; `weights` float64[K, d] are those of the classes. Both distances are in units of `scale`, by which the
@@ -44,5 +45,5 @@ class BoundaryDistance(EmbeddingScore):
         best = known.double().max(1)
         squares = (weights**2).sum(1)  # of all pairs of classes there would be too many
         gaps = (squares[best.indices, None] + squares - 2 * weights[best.indices] @ weights.T).clamp_min(TINY**2).sqrt()
-        to_boundaries = ((best.values[:, None] - known.double()) / gaps).sum(1) / (known.shape[1] - 1)
+        to_boundaries = ((best.values[:, None] - known.double()) / gaps).sum(1) / max(1, known.shape[1] - 1)
         return -to_boundaries / ((embeddings.double() - mean) / scale).norm(dim=1).clamp_min(TINY)

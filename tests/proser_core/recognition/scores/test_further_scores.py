@@ -134,6 +134,12 @@ def test_the_scale_of_the_embeddings_changes_no_mahalanobis_distance(name, scale
     np.testing.assert_allclose(FURTHER_SCORES[name].fit(of_scale[0], targets)(of_scale[1]), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", FURTHER_SCORES)
+def test_scores_of_one_known_class_are_finite(name):
+    score = FURTHER_SCORES[name].fit(*training(num_known=1))
+    assert np.isfinite(score(table(2, 9, num_known=1))).all()
+
+
 def test_one_validation_image_has_no_spread_to_divide_by():
     score = FURTHER_SCORES["MaxLogit+cosine"].fit(table(1, 1), np.zeros(0, int))
     assert (score.logit_scale, score.cosine_scale) == (1, 1)
