@@ -146,18 +146,24 @@ def open_data_sets(config: DataConfig, data_dir: DataRoot) -> dict[str, DataSet]
 def split_of(config: DataConfig, data_dir: DataRoot) -> ClassSplit:
     """The class split of a recipe's data.
 
-    Raises DataError for a data set that is missing or too small, ConfigError for an outlier set or development unknowns
-    that do not fit.
+    Raises DataError for a data set that is missing or too small, ConfigError for an outlier set, unknown classes or
+    development unknowns that do not fit.
     """
     check_outliers(config)
-    _check_development(config)
+    _check_unknown(config)
     data_sets = open_data_sets(config, data_dir)
     foreign = data_sets[config.unknown].num_classes if config.unknown else 0
     return draw_split(config, data_sets[config.name].num_classes, foreign)
 
 
-def _check_development(config: DataConfig) -> None:
-    """Raises ConfigError for development unknowns whose classes or images are known or tested on."""
+def _check_unknown(config: DataConfig) -> None:
+    """Raises ConfigError for unknown classes that are known, and for development unknowns whose classes or images are
+    known or tested on."""
+    if sources_of(config.unknown) & sources_of(config.name):
+        raise ConfigError(
+            f"data.unknown is {config.unknown}, which shares classes or images with {config.name}, and these are "
+            "known; give a data set of other classes, or leave it empty for further classes of data.name"
+        )
     for other in (config.name, config.unknown, *config.outliers):
         if config.development in SOURCES and sources_of(config.development) & sources_of(other):
             raise ConfigError(

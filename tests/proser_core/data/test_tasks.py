@@ -100,6 +100,12 @@ def test_development_unknowns_from_the_data_set_itself_are_refused():
         make_task(digits_config(development="digits"), None, seed=0)
 
 
+@pytest.mark.parametrize(("name", "unknown"), [("digits", "mnist"), ("mnist", "digits"), ("mnist", "svhn")])
+def test_unknown_classes_that_are_the_known_ones_in_another_data_set_are_refused(name, unknown):
+    with pytest.raises(ConfigError, match=f"data.unknown is {unknown}, which shares classes or images with {name}"):
+        make_task(digits_config(name=name, unknown=unknown), None, seed=0)
+
+
 @pytest.mark.parametrize("of_digits", ["mnist", "svhn"])
 def test_development_unknowns_of_the_known_classes_are_refused(of_digits):
     with pytest.raises(ConfigError, match=f"is {of_digits}, which shares classes or images with digits"):
