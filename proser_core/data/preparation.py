@@ -54,7 +54,7 @@ def make_task(
         val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed, known.groups)
         train, val = known.select(~val_rows), known.select(val_rows)
     development = (
-        images.development(split, seed, count=len(val), apart_from=joined_arrays(known.groups, val.groups))
+        images.development(split, seed, count=len(val), apart_from=(known, val, tested))
         if config.has_development
         else known.select(np.zeros(0, np.int64))
     )
@@ -230,17 +230,18 @@ class _Images:
         sets = [open_outlier_set(name, self.data_dir).load(size=self.config.image_size, count=count) for name in names]
         return ImageSet(np.concatenate(sets), np.repeat(np.arange(len(sets)), count), names)
 
-    def development(self, split: ClassSplit, seed: int, count: int, apart_from: np.ndarray | None) -> ImageSet:
-        """`count` images (or all, where there are fewer) of classes that are in no test setting, in none of the groups
-        `apart_from`, of training and validation images. Raises DataError where none is left."""
+    def development(self, split: ClassSplit, seed: int, count: int, apart_from: Sequence[ImageSet]) -> ImageSet:
+        """`count` images (or all, where there are fewer) of classes that are in no test setting, in no group with one
+        of the training, validation and test images `apart_from`. Raises DataError where none is left."""
         name = self.config.name if split.development else self.config.development
         pool = self.read(name, "train", split.development or None)
-        if name == self.config.name and pool.groups is not None and apart_from is not None:
-            apart = ~np.isin(pool.groups, apart_from)
+        if name == self.config.name and pool.groups is not None:
+            taken = np.concatenate([each.groups for each in apart_from if each.groups is not None])
+            apart = ~np.isin(pool.groups, taken)
             if not apart.any():
                 raise DataError(
-                    "the classes held out for development have no image that is in no group with one of a known class; "
-                    "add images of other scenes, or see data.group_by and data.group_near_duplicates"
+                    "the classes held out for development have no image that is in no group with one that is trained "
+                    "or tested on; add images of other scenes, or see data.group_by and data.group_near_duplicates"
                 )
             pool = pool.select(apart)
         rows = keyed_generator(seed, "development").permutation(len(pool))[:count]

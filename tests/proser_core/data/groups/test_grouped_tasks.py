@@ -221,3 +221,20 @@ def test_nor_does_one_that_belongs_to_an_image_of_a_folder_val(tmp_path: Path) -
     task = make_task(config, tmp_path)
     assert len(task.val) == 6
     assert len(task.development) == 4, "of seven, without the three copies; six are asked for"
+
+
+def test_nor_does_one_that_belongs_to_an_image_of_an_unknown_class_of_one_scene(tmp_path: Path) -> None:
+    """All images of that class are tested on."""
+    write_scenes(tmp_path)
+    for name, frames in (("held", (5, 6, 7, 8, 9)), ("lone", (0, 1, 2, 3, 4))):
+        (tmp_path / name).mkdir()
+        for frame in frames:
+            scene(100, frame).save(tmp_path / name / f"shared-{frame}.png")
+    for number in range(200, 204):
+        scene(number).save(tmp_path / "held" / f"own-{number}.png")
+    config = replace(CONFIG, unknown_settings=(1,), development="held-out-1", val_fraction=0.5)
+    splits = ((each, draw_split(each, 4)) for each in (replace(config, split_index=index) for index in range(99)))
+    config = next(each for each, split in splits if (split.development, split.unknown) == ((1,), (2,)))
+    task = make_task(config, tmp_path)
+    assert "shared" in scenes_of(task, tmp_path)["test"]
+    assert scenes_of(replace(task, test=task.development), tmp_path)["test"] == {"own"}
