@@ -16,7 +16,8 @@ RESAMPLES = 2_000
 CONFIDENCE = 0.95
 NORMAL_QUANTILE = 1.96
 LEAST = 20
-"""Images of common classes, at least, to be compared on."""
+"""Images of common classes, at least, to be compared on; of known and of unknown images each, for a bootstrap interval,
+which of fewer is far too narrow."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Comparison:
     num_known: int
     num_unknown: int
     by_proxies: bool = False
+    too_few: str = ""
+    """The known and unknown images behind macro-F1 and AUROC, in words, where they allow no interval."""
     common: tuple[str, ...] = ()
     """Where the two know different classes, those that both know; images of these alone are compared, and no unknown
     ones."""
@@ -66,6 +69,8 @@ class Comparison:
         """Why the candidate is not to be promoted; empty where it may be."""
         missing = [METRICS[name] for name in COMPARED if name not in self.differences and not self.common]
         found = [f"{' and '.join(missing)}: there are no unknown images of both to compare by"] if missing else []
+        if self.too_few:
+            found.append(f"{METRICS['macro_f1']} and {METRICS['auroc']}: {self.too_few}; hold out or add more")
         found += [f"the class {name} would no longer be known" for name in self.lost_classes]
         found += [
             f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}"
@@ -112,6 +117,7 @@ def compare(
         tolerance=tolerance,
         num_unknown=int((~unknown.is_known).sum()),
         by_proxies=proxies is not None,
+        too_few="" if unknown.is_known.all() else too_few(unknown.is_known),
     )
 
 
@@ -191,6 +197,13 @@ def _known_rate(candidate: ValidationScores, bias: float) -> dict[str, Any]:
     known, rate = int(candidate.is_known.sum()), candidate.known_rate(bias)
     interval = binomtest(round(rate * known), known).proportion_ci(CONFIDENCE)
     return {"known_rate": rate, "interval": (float(interval.low), float(interval.high))}
+
+
+def too_few(is_known: np.ndarray) -> str:
+    """Why an interval by the bootstrap over these images says nothing; empty where there are enough."""
+    known, unknown = int(is_known.sum()), int((~is_known).sum())
+    counts = f"{counted(known, 'known image')} and {unknown} unknown"
+    return "" if min(known, unknown) >= LEAST else f"{counts} are too few for an interval, which needs {LEAST} of each"
 
 
 def intervals(scores: ValidationScores, bias: float) -> dict[str, tuple[float, float]]:

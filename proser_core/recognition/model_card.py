@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from proser_core.data.splits.class_split import in_words, setting_at, where
-from proser_core.recognition.comparison import intervals
+from proser_core.recognition.comparison import intervals, too_few
 from proser_core.recognition.result_tables import KNOWN_COLUMNS, known_columns, table_lines
 from proser_core.recognition.scores import FURTHER_SCORES
 from proser_core.recognition.trained_classifier import TrainedClassifier
@@ -141,9 +141,14 @@ def _proxy(classifier: TrainedClassifier) -> list[str]:
     if proxy is None:
         return []
     known = proxy.validation_scores.is_known
-    found, ends = proxy.metrics(), intervals(proxy.validation_scores, proxy.bias)
+    found, ends = proxy.metrics(), {}
+    if not too_few(known):
+        ends = {
+            name: f"95 % interval {percent(low)} to {percent(high)}"
+            for name, (low, high) in intervals(proxy.validation_scores, proxy.bias).items()
+        }
     chosen = " and ".join(
-        f"{METRICS[name]} {percent(found[name])} (95 % interval {percent(ends[name][0])} to {percent(ends[name][1])})"
+        f"{METRICS[name]} {percent(found[name])} ({ends.get(name, 'too few images for an interval')})"
         for name in ("auroc", "macro_f1")
     )
     lines = [

@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from proser_core.recognition import comparison as comparing
 from proser_core.recognition.calibration import calibrate
-from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common, intervals, lower_end
+from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common, lower_end
 from proser_core.recognition.validation_scores import COMPARED, Proxy, ValidationScores
 from proser_core.titles import METRICS
 
@@ -282,18 +282,3 @@ def test_the_target_rate_of_a_comparison_is_the_candidates() -> None:
         found = compare_common(candidate, champion, tolerance=0.5)
         assert found is not None
         assert found.target_rate == rate
-
-
-def test_each_metric_at_the_bias_lies_in_an_interval_of_two_standard_errors_to_either_side() -> None:
-    held = scored(1.0)
-    bias = calibrate(held.known_scores).bias
-    found, metrics, generator = intervals(held, bias), held.metrics(bias), np.random.default_rng(3)
-    groups = np.flatnonzero(held.is_known), np.flatnonzero(~held.is_known)
-    drawn = [
-        held.select(np.concatenate([generator.choice(group, len(group)) for group in groups])).metrics(bias)
-        for _ in range(500)
-    ]
-    assert found.keys() == metrics.keys()
-    for name, (low, high) in found.items():
-        assert low < metrics[name] < high
-        assert high - low == pytest.approx(2 * 1.96 * np.std([each[name] for each in drawn]), rel=0.15)
