@@ -20,11 +20,22 @@ DECIDE_NOTHING = "Test metrics, which decide nothing"
 
 @dataclass(frozen=True)
 class Contender:
-    """One side of a comparison: `results` are its metrics by name, of another bias where it was `recalibrated`."""
+    """One side of a comparison: `results` are its metrics by name, of another bias where it was `recalibrated`;
+    `chosen_among` are the points that it is the best of."""
 
     title: str
     results: Mapping[str, float]
     recalibrated: bool = False
+    chosen_among: int = 1
+
+    def chosen(self) -> list[str]:
+        """What its choice does to a comparison, as a line; none where there was nothing to choose."""
+        if self.chosen_among == 1:
+            return []
+        return [
+            f"{self.title} was chosen among {self.chosen_among} points on validation images and development unknowns; "
+            "on these very images the intervals are too favourable to it"
+        ]
 
 
 def comparison_tables(comparison: Comparison, candidate: Contender, champion: Contender) -> list[Table]:
@@ -82,6 +93,7 @@ def decision_note(
             f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:.4g} %."
         ]
         parts += [f"\n{line[0].upper()}{line[1:]}." for line in differing_classes(comparison)]
+        parts += [f"\n{line}." for line in candidate.chosen()]
     shown = _shown(candidate, champion)
     if shown:
         parts += [f"\n{DECIDE_NOTHING}:\n", markdown_table(head, shown).rstrip()]

@@ -14,6 +14,7 @@ URI = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/]+)|/(?P<version>[^/
 MODEL_FORMS = "models:/NAME@ALIAS, models:/NAME/VERSION, or the folder of a classifier"  # what a command takes
 OLD_ARTEFACT_TAG, OLD_FIGURE = "proser.artefact", "proser.figure."  # of versions that version 0.1 registered
 CALIBRATED_FROM = "proser.calibrated_from"  # version that one with a new bias was made of
+CHOSEN_AMONG = "proser.chosen_among"  # points that a version is the best of, on its validation images and unknowns
 SHOWN = ("dev/macro_f1", "dev/auroc", "dev/closed_set_accuracy", "val/known_rate")  # tags of a version
 CANDIDATE, CHAMPION = "candidate", "champion"
 CLASSIFIER = "classifier"  # of a version's artefacts, the folder that OpenSetClassifier reads

@@ -17,6 +17,7 @@ from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.sweep_runs import fetch_report, find_run, trial_run
+from pipelines.tracking.versions import CHOSEN_AMONG
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks
 from proser_core.baselines.controls import controls
 from proser_core.config import FinetuneConfig, Recipe, from_json
@@ -81,7 +82,7 @@ def register_best(
             if recipe.calibration.mirror or members > 1:
                 plain = _plain_tables(networks, trials[0], control, store)
             folder, made_by = _classifier(networks, table, rows, control, plain, Path(place))
-        digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name}
+        digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name, CHOSEN_AMONG: str(len(points))}
         if members == 1:
             made: AbstractContextManager[str] = nullcontext(trial_run(client, run, made_by))
         else:

@@ -20,7 +20,7 @@ from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, alone, carry_out
 from pipelines.tracking.models import Model, load
 from pipelines.tracking.server import connect, shown_uri
-from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE, CHAMPION, model_named
+from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE, CHAMPION, CHOSEN_AMONG, model_named
 from pipelines.workflow.best_of import MOST_MEMBERS, register_best
 from pipelines.workflow.requests import PromoteRequest
 from proser_core.errors import ConfigError, ProserError, TrackingError
@@ -147,7 +147,7 @@ def _decide(
         for table in comparison_tables(comparison, *sides):
             console.print(table)
         figure = comparison_figure(comparison, candidate.title, champion.title)
-        for line in differing_classes(comparison):
+        for line in (*differing_classes(comparison), *sides[0].chosen()):
             say(console, line)
     note = decision_note(wanted.title, comparison, objections, *sides)
     run_id = carry_out(client, wanted, {} if comparison is None else metrics_of(comparison), note, figure)
@@ -162,5 +162,6 @@ def _decide(
 
 
 def _contender(model: Model) -> Contender:
-    recalibrated = model.version is not None and CALIBRATED_FROM in model.version.tags
-    return Contender(model.title, model.classifier.results, recalibrated)
+    tags = {} if model.version is None else model.version.tags
+    chosen_among = int(tags.get(CHOSEN_AMONG, 1))
+    return Contender(model.title, model.classifier.results, CALIBRATED_FROM in tags, chosen_among)

@@ -10,6 +10,7 @@ from registered_models import Registry, classifier_of, promoted
 
 from pipelines.tracking import decisions
 from pipelines.tracking.models import load
+from pipelines.tracking.versions import CHOSEN_AMONG
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -78,6 +79,20 @@ def test_a_decision_is_a_run_with_a_report_its_intervals_and_a_figure(
     note = run.data.tags[decisions.NOTE]
     assert "Test metrics, which decide nothing" in note
     assert "| AUROC, 1 unknown |" in note
+
+
+def test_a_candidate_that_was_chosen_on_the_images_of_the_comparison_is_marked(
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    registry.add(bad)
+    registry.add(classifier)
+    registry.client.set_model_version_tag(registry.name, "2", CHOSEN_AMONG, "25")
+    text = " ".join(promoted(registry)[1].split())
+    (run,) = registry.decided()
+    for each in (text, run.data.tags[decisions.NOTE]):
+        assert "version 2 was chosen among 25 points on validation images and development unknowns" in each
+    registry.add(replace(bad, recipe={**bad.recipe, "seed": 7}))
+    assert "was chosen among" not in promoted(registry)[1]
 
 
 def test_test_figures_decide_nothing(registry: Registry, classifier: OpenSetClassifier) -> None:

@@ -20,7 +20,7 @@ from pipelines.storage import lease
 from pipelines.storage.mirror import MIRROR_VARIABLE
 from pipelines.storage.storage import Storage
 from pipelines.tracking.models import Model, load
-from pipelines.tracking.versions import versions_of
+from pipelines.tracking.versions import CHOSEN_AMONG, versions_of
 from pipelines.workflow.best_of import _classifier, _plain_tables, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
@@ -53,6 +53,7 @@ class TestItsBestTrial:
         _, rows, _, _ = swept
         made = register_best(self.NAME, folder.storage, 1, "of_sweep")
         assert (made.version, made.aliases) == ("1", ("candidate", "champion"))
+        assert folder.client.get_model_version("of_sweep", "1").tags[CHOSEN_AMONG] == "3"
         runs = len(folder.parents())
         assert register_best(self.NAME, folder.storage, 1, "of_sweep").version == "1"
         assert len(folder.parents()) == runs, "what is there already needs no run"
