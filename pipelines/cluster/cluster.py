@@ -50,7 +50,7 @@ class Cluster:
     grows_to: list[dict[str, float]] = field(default_factory=list)
     """Resources of each machine of an autoscaling cluster at full size; empty for one of fixed size."""
     trains_here: bool = False
-    """Whether the last trainings ran in this process, which needs no Ray."""
+    """Whether the trainings that run, or ran last, do so in this process, which needs no Ray."""
     _nodes: list[dict[str, float]] = field(default_factory=list)
 
     def connect(self) -> dict[str, float]:

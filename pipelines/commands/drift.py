@@ -102,4 +102,5 @@ def _lines(found: "Drift", title: str) -> Iterator[str]:
         )
     else:
         yield f"no drift shown by these images ({distance}, p {found.p_value:.2g}, not below {LEVEL})"
-        yield f"  so many images show a distance of {found.least_shown:.2f} or more, and more images a smaller one"
+        least = f"{found.least_shown:.2f}"
+        yield f"  so many images show a distance of about {least} or more, and more images a smaller one"

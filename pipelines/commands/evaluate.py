@@ -76,13 +76,13 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
         console.print(table)
     lines = [f"counted as unknown: {', '.join(unknown)}" if unknown else "no folder of an unknown class"]
     lines += _missing_scores(compared, model.classifier) if compared else []
-    if seen := seen_in_training(model.classifier, request.data):
-        lines.append(f"{seen}, these figures are too good: evaluate on images that it was not trained on")
     if request.output is not None:
         about = {"model": model.title, "data": str(request.data), **asdict(found)}
         about |= {"scores": asdict(compared)} if compared else {}
         write_output(request.output, json.dumps(about, indent=1).encode())
         lines.append(f"written: {request.output}")
+    if seen := seen_in_training(model.classifier, request.data):
+        lines.append(f"{seen}, these figures are too good: evaluate on images that it was not trained on")
     for line in (*lines, *ignored_lines(walked), *skipped_lines(scored.failures)):
         say(console, line)
     return 1 if scored.failures else 0

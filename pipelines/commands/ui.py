@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     client = connect(creates=is_new)
     if is_new:
         print(f"no runs yet: {file} is new. To see the runs of another folder, run `proser ui` there")
-    experiment = experiment_id(client)
+    experiment = experiment_id(client, needs_artefacts=False)
     address = runs_link(f"http://127.0.0.1:{request.port}", experiment, newest_view(client, experiment))
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(request.port)]
     command += ["--workers", "1", "--uvicorn-opts", "--log-level warning"]

@@ -32,8 +32,9 @@ class Drift:
 
     @property
     def least_shown(self) -> float:
-        """The distance from which on so many scores differ significantly, by the limit of the test's distribution."""
-        return float(kstwobign.isf(LEVEL)) * math.sqrt(1 / self.count + 1 / self.validation)
+        """About the distance, of 1 at most, from which on so many scores differ significantly: by the limit of the
+        test's distribution."""
+        return min(1.0, float(kstwobign.isf(LEVEL)) * math.sqrt(1 / self.count + 1 / self.validation))
 
 
 def measure_drift(new: np.ndarray, validation: np.ndarray) -> Drift:

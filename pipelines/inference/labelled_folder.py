@@ -17,6 +17,9 @@ from proser_core.recognition.logit_tables import LogitTable, joined, select
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.titles import counted
 
+LOOKED_AT = 1_000
+"""Images, at most, that are looked up among those of a training: reading all again would take as long as scoring."""
+
 
 @dataclass(frozen=True)
 class FolderLogits:
@@ -83,21 +86,22 @@ def folder_logits(
 
 def seen_in_training(classifier: OpenSetClassifier, folder: Path) -> str:
     """A clause for where some, not all, of the images of known classes below a folder are validation images of the
-    classifier's training, so that others may have been trained on; else empty. By their files, whose digests a
-    classifier of a user's own photos alone keeps."""
+    classifier's training, so that others may have been trained on; else empty. LOOKED_AT of the files are compared with
+    the digests that a classifier of a user's own photos alone keeps; images in no folder count where all are."""
     scores = classifier.validation_scores
     if scores is None or scores.contents is None:
         return ""
     digests = []
     photos = (piece for piece in pieces([str(folder)]) if not piece.is_parquet)
-    for path in (Path(file) for piece in photos for file in piece.files):
-        *inside, _ = path.relative_to(folder).parts
-        if not inside or as_spelt(inside[0], classifier.class_names) in classifier.class_names:
-            with suppress(DataError):  # what cannot be read was skipped
-                digests.append(digest_of(read_content(path) or b""))
+    paths = [Path(file) for piece in photos for file in piece.files]
+    classes = [as_spelt(path.relative_to(folder).parts[0], classifier.class_names) for path in paths]
+    known = [path for path, name in zip(paths, classes, strict=True) if name in classifier.class_names] or paths
+    for path in known[:: -(-len(known) // LOOKED_AT) or 1]:
+        with suppress(DataError):  # what cannot be read was skipped
+            digests.append(digest_of(read_content(path) or b""))
     count = int(np.isin(numbered(digests), scores.contents[scores.is_known]).sum())
     if not 0 < count < len(digests):  # a folder of validation images alone is as good as one of new images
         return ""
-    return (
-        f"{count:,} of these images are validation images of the model's training. If it was trained on others of them"
-    )
+    sample = "" if len(digests) == len(known) else f"{len(digests):,} of "
+    found = f"{count:,} of {sample}these images are validation images of the model's training"
+    return f"{found}. If it was trained on others of them"

@@ -11,7 +11,7 @@ from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import TRIAL_KEY, run_of_its_own
 from pipelines.tracking.server import connect
 from pipelines.tracking.trial_runs import metric_list, param_list
-from pipelines.tracking.versions import CALIBRATED_FROM
+from pipelines.tracking.versions import CALIBRATED_FROM, CHOSEN_AMONG
 from proser_core.digests import sha256_of
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.classifier_files import CARD
@@ -51,4 +51,5 @@ def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Pat
         classifier.save(folder)
         digest = sha256_of(folder / CARD)
         tags = {"proser.recipe": version.tags.get("proser.recipe", ""), CALIBRATED_FROM: version.number}
+        tags |= {name: version.tags[name] for name in (CHOSEN_AMONG,) if name in version.tags}
         return register(client, calibration_run(digest), version.name, folder, digest, tags)

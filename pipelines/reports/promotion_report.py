@@ -67,9 +67,11 @@ def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> 
     axes = figure.subplots()
     for place, name in enumerate(reversed(names)):
         each = comparison.differences[name]
-        colour = BLUE if each.holds(comparison.tolerance) else VERMILLION
-        axes.plot([100 * each.low, 100 * each.high], [place, place], color=colour, linewidth=2)
-        axes.plot(100 * each.difference, place, "o" if each.holds(comparison.tolerance) else "X", color=colour)
+        holds = each.holds(comparison.tolerance) and not comparison.distrusts(name)
+        colour = BLUE if holds else VERMILLION
+        if not comparison.distrusts(name):
+            axes.plot([100 * each.low, 100 * each.high], [place, place], color=colour, linewidth=2)
+        axes.plot(100 * each.difference, place, "o" if holds else "X", color=colour)
     axes.axvline(0, color="0.6", linewidth=0.8)
     axes.axvline(-100 * comparison.tolerance, color="0.3", linestyle="--", linewidth=1)
     axes.set_yticks(range(len(names)), [METRICS[name] for name in reversed(names)])
@@ -122,9 +124,10 @@ def metrics_of(comparison: Comparison) -> dict[str, float]:
     """Metrics for the run of the decision: differences and the ends of their intervals, fractions."""
     found = {"candidate/known_rate": comparison.known_rate}
     for name, each in comparison.differences.items():
-        found |= {f"difference/{name}": each.difference, f"difference/{name}_low": each.low}
-        found |= {f"difference/{name}_high": each.high, f"candidate/{name}": each.candidate}
+        found |= {f"difference/{name}": each.difference, f"candidate/{name}": each.candidate}
         found[f"champion/{name}"] = each.champion
+        if not comparison.distrusts(name):
+            found |= {f"difference/{name}_low": each.low, f"difference/{name}_high": each.high}
     return found
 
 
@@ -144,8 +147,8 @@ def _deciding(comparison: Comparison, best: str = "**{}**") -> list[list[str]]:
             METRICS[name],
             *best_marked(name, [each.candidate, each.champion], best),
             f"{100 * each.difference:+.1f}",
-            f"{100 * each.low:+.1f} to {100 * each.high:+.1f}",
-            "holds" if each.holds(comparison.tolerance) else "objection",
+            "too few images" if comparison.distrusts(name) else f"{100 * each.low:+.1f} to {100 * each.high:+.1f}",
+            "holds" if each.holds(comparison.tolerance) and not comparison.distrusts(name) else "objection",
         ]
         for name, each in comparison.differences.items()
     ]

@@ -26,15 +26,15 @@ HEARTBEAT_S, EXPIRES_AFTER_S, SETTLE_S = 15.0, 90.0, 1.0
 
 
 @contextmanager
-def hold_lease(objects: Objects, mirror: str, work: str, say: Callable[[str], None]) -> Iterator[None]:
+def hold_lease(objects: Objects, owner: str, work: str, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the storage's lock; where another run takes it over, `say` so and interrupt this one.
 
-    `mirror` identifies the machine's mirror that this process has locked: a lock of it is of a run that has ended.
+    `owner` identifies the machine's mirror that this process has locked: a lock of it is of a run that has ended.
     Raises ConfigError, with its holder, where another run works there, StorageError where the storage does not answer.
     """
     mine = {
         "token": uuid.uuid4().hex,
-        "mirror": mirror,
+        "mirror": owner,
         "holder": f"{work}, process {os.getpid()} on {socket.gethostname()}, since {time.strftime('%F %T')}",
     }
     with storage_errors(objects):

@@ -21,13 +21,13 @@ from mlflow.entities import DatasetInput, LoggedModel, LoggedModelOutput, Logged
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 from mlflow.types.schema import AnyType
+from mlflow.utils.file_utils import local_file_uri_to_path
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 from PIL import Image
 
 import proser_core
 from pipelines.console import warn
 from pipelines.tracking.data_sets import measured
-from pipelines.tracking.models import load
 from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import PARENT_TAG, fitting
 from pipelines.tracking.server import experiment_id
@@ -41,13 +41,15 @@ from pipelines.tracking.versions import (
     Version,
     versions_of,
 )
-from proser_core.errors import CheckpointError, ConfigError, TrackingError
+from proser_core.digests import sha256_of
+from proser_core.errors import ConfigError
 from proser_core.networks.libraries import packages_of
 from proser_core.recognition.classifier_files import MODEL_CARD
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, probability_columns
 from proser_core.recognition.program import PROGRAM, export_program
 
+LOGGED = "models:/m-"  # begins the source of a version that is a logged model
 ARTEFACT_TAG = "mlflow.proser.artefact"  # of a logged model
 REFUSED = re.compile(r"[/:.%\"']")
 """Characters that MLflow refuses in the name of a logged model; that of a registered one may have a dot."""
@@ -107,11 +109,15 @@ def register(
     interrupted is completed.
     """
     found = _made_of(client, digest, versions_of(client, name))
-    classifier = OpenSetClassifier.load(classifier_folder)
-    if found is not None and not _is_whole(found):
-        _upload(found.source.removeprefix("models:/"), classifier, classifier_folder)
-    existing = None if found is None else found.number
-    if existing is None or not client.get_model_version(name, existing).description:
+    if found is not None:
+        if not _is_whole(client, found, classifier_folder):
+            model_id = found.source.removeprefix("models:/")
+            _upload(model_id, OpenSetClassifier.load(classifier_folder), classifier_folder)
+        for tag in (tag for tag, value in tags.items() if found.tags.get(tag) != value):
+            client.set_model_version_tag(name, found.number, tag, tags[tag])
+    existing = "" if found is None else found.number
+    if not existing or not client.get_model_version(name, existing).description:
+        classifier = OpenSetClassifier.load(classifier_folder)
         with run as run_id:
             existing = existing or _make_version(
                 client, run_id, name, classifier, classifier_folder, digest, tags, inputs
@@ -139,13 +145,20 @@ def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> 
     return next(found, None)
 
 
-def _is_whole(version: Version) -> bool:
-    """Whether a version can be loaded."""
-    try:
-        load(f"models:/{version.name}/{version.number}")
-    except (CheckpointError, TrackingError):
+def _is_whole(client: MlflowClient, version: Version, folder: Path) -> bool:
+    """Whether a version has the files of a classifier's folder: by name and size, on this machine by content too."""
+    if not version.source.startswith(LOGGED):  # of release 0.1
+        return True
+    inside = f"artifacts/{CLASSIFIER}"
+    listed = mlflow.artifacts.list_artifacts(f"models:/{version.name}/{version.number}/{inside}")
+    sizes = {Path(each.path).name: each.file_size for each in listed}
+    if sizes != {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}:
         return False
-    return True
+    place = client.get_model_version_download_uri(version.name, version.number)
+    if not place.startswith("file:"):  # contents would have to be downloaded
+        return True
+    there = Path(local_file_uri_to_path(place)) / inside
+    return all(sha256_of(there / name) == sha256_of(folder / name) for name in sizes)
 
 
 def _models_of(client: MlflowClient, digest: str) -> list[LoggedModel]:

@@ -202,9 +202,9 @@ def tracking_errors(kept: str = RESUME_ADVICE) -> Iterator[None]:
         raise TrackingError(f"{what} ({reason_of(error)}); {kept}") from error
 
 
-def experiment_id(client: "MlflowClient") -> str:
+def experiment_id(client: "MlflowClient", *, needs_artefacts: bool = True) -> str:
     """The experiment of this project, created at first use. A local database has its artefacts in its folder; raises
-    TrackingError where it was moved away from them."""
+    TrackingError where it was moved away from them and they are needed."""
     from mlflow.exceptions import MlflowException
 
     found, folder = client.get_experiment_by_name(EXPERIMENT), tracking_folder()
@@ -214,7 +214,7 @@ def experiment_id(client: "MlflowClient") -> str:
             f"`mlflow experiments restore -x {found.experiment_id}`"
         )
     if found is not None:
-        if folder is not None:
+        if needs_artefacts and folder is not None:
             _check_unmoved(found.artifact_location, folder / EXPERIMENT)
         if NOTE not in found.tags:
             client.set_experiment_tag(found.experiment_id, NOTE, DESCRIPTION)
@@ -234,10 +234,10 @@ def _check_unmoved(location: str, now: Path) -> None:
     from mlflow.utils.file_utils import local_file_uri_to_path
 
     before = Path(local_file_uri_to_path(location))
-    if not location.startswith("file:") or before == now or before.exists():
+    if not location.startswith("file:") or before == now or os.path.exists(before):
         return
     made, linked = (shlex.join(map(str, paths)) for paths in ((now, before.parent), (now, before)))
     raise TrackingError(
-        f"{tracker()} was moved: it looks for its artefacts in {before}, which is not there; move it back with its "
-        f"{now.parent.name}, or lead from there to here with `mkdir -p {made} && ln -sfn {linked}`"
+        f"{tracker()} was moved: it looks for its artefacts in {before}, which cannot be reached; move it back with "
+        f"its {now.parent.name}, or lead from there to here with `mkdir -p {made} && ln -sfn {linked}`"
     )

@@ -22,6 +22,9 @@ from proser_core.titles import first_names, percent, scored
 REPORTED, REGISTERED = "logged", "registered"
 """Last nodes of a run that only reports, and of one that registers a model."""
 
+POOR = 0.6  # AUROC
+FOR_PHOTOS = "folder-pretrained"
+
 
 def open_run_of(store: Storage, recipe: Recipe, inputs: TrainingInputs, more: Sequence[Any] = ()) -> ParentRun:
     """The MLflow run of this recipe in this storage, and whatever `more` decides its outcome."""
@@ -52,7 +55,7 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
     """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
     results = run_stages(inputs, session, REGISTERED)
     if inputs.proxy is not None:
-        _say_detection(session, inputs.proxy)
+        _say_detection(session, inputs.proxy, inputs.recipes[0].name)
     if (model := results[REGISTERED]) is not None:
         method = _method(read_evaluation(results["evaluated"]))
         session.say(f"Model: {model.in_words(method)}")
@@ -62,15 +65,18 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)
 
 
-def _say_detection(session: TrainingSession, proxy: Proxy) -> None:
+def _say_detection(session: TrainingSession, proxy: Proxy, recipe: str) -> None:
     """How well a model that knows every class will detect unknown images, which its own table cannot say."""
     known, area = proxy.validation_scores.is_known, proxy.metrics()["auroc"]
     held_out = first_names(proxy.chose)
     session.say(f"Unknown images, measured by the proxy with {held_out} held out: AUROC {percent(area)} %")
-    if detects_by_chance(area, int(known.sum()), int((~known).sum())):
+    count, unknown = int(known.sum()), int((~known).sum())
+    if detects_by_chance(area, count, unknown):
+        found = "expect the model to miss most of them" if area < POOR else "so few images cannot tell it from chance"
+        other = "" if recipe == FOR_PHOTOS else f", or use the recipe {FOR_PHOTOS}"
         session.say(
-            "  that is near chance: expect the model to miss most of them. Give more images or more --pretrain.epochs, "
-            "or use the recipe folder-pretrained"
+            f"  from {count} known and {unknown} unknown images: {found}. Give more images or more --pretrain.epochs"
+            f"{other}"
         )
 
 

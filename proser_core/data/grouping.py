@@ -14,7 +14,7 @@ import numpy as np
 from proser_core.config.data import TABLES
 from proser_core.data.decoded_photos import links_in
 from proser_core.data.near_duplicates import NO_PAIRS, SIZE, Looks, components, links_by_looks, looks_of
-from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, fingerprints_of
+from proser_core.data.readers.fingerprints import FileStatus, Fingerprints, status_of
 from proser_core.data.readers.parquet import read_texts
 from proser_core.data.stored import StoredImages
 from proser_core.digests import digest_of
@@ -43,8 +43,8 @@ class Grouping:
         be read."""
         if not self.is_table:
             return []
-        ((name, _, changed),) = fingerprints_of([self._table()])
-        return [(name, digest_of(_read_table(self._table())), changed)]
+        status = status_of(self._table())
+        return [(Path(status[0]).name, digest_of(_read_table(status)), status[2])]
 
     def groups(
         self, files: Sequence[FileStatus], folders: Sequence[Path], root: Path, decoded: Path | None
@@ -108,7 +108,7 @@ def _from_folders(paths: Sequence[str], folders: Sequence[Path], level: int) -> 
 
 
 def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | None]:
-    groups, top = _read_table(table), absolute(root)
+    groups, top = _read_table(status_of(table)), absolute(root)
     names = [composed(os.path.relpath(path, top)) for path in paths]
     missing = [name for name in names if name not in groups]
     if missing:
@@ -119,8 +119,10 @@ def _from_table(paths: Sequence[str], table: Path, root: Path) -> list[str | Non
     return [groups[name] or None for name in names]  # an empty cell says nothing
 
 
-def _read_table(table: Path) -> Mapping[str, str]:
-    """Groups by path, accents as `composed` has them."""
+@lru_cache(maxsize=1)
+def _read_table(status: FileStatus) -> Mapping[str, str]:
+    """Groups by path, accents as `composed` has them; kept, because each part of each task of a run asks for them."""
+    table = Path(status[0])
     if table.suffix.lower() == ".parquet":
         return _by_path(table, zip(*read_texts(table, *COLUMNS), strict=True))
     try:

@@ -96,7 +96,7 @@ class StoredImages:
     def load(cls, folder: Path, name: str, size: int) -> "StoredImages":
         """Map what `save` wrote into memory, read only."""
         files, places = (np.load(folder / f"{name}_{kind}.npy", mmap_mode="r") for kind in ("files", "places"))
-        if np.char.startswith(files, b"..").any():
+        if len(files) and files[0].startswith(b".."):  # then all are relative
             files = np.array([os.path.realpath(os.path.join(os.fsencode(folder), file)) for file in files], np.bytes_)
         return cls(files, places, size, (str(folder), name))
 

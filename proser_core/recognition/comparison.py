@@ -76,7 +76,7 @@ class Comparison:
             f"{METRICS[name]}: {_points(each.difference)} points, at worst {_points(each.low)}"
             f"{self._behind(name)}; {100 * self.tolerance:g} may be lost"
             for name, each in self.differences.items()
-            if not each.holds(self.tolerance)
+            if not each.holds(self.tolerance) and not self.distrusts(name)
         ]
         if self.interval[1] < self.target_rate:
             found.append(
@@ -84,6 +84,10 @@ class Comparison:
                 f"{100 * self.interval[1]:.1f} %); the target is {100 * self.target_rate:.4g} %"
             )
         return found
+
+    def distrusts(self, metric: str) -> bool:
+        """Whether there are too few images for the interval of a metric, which then decides nothing."""
+        return bool(self.too_few) and not metric.endswith("accuracy")
 
     def _behind(self, metric: str) -> str:
         return f" by {counted(self.num_known, 'known image')}" if metric.endswith("accuracy") else ""

@@ -48,9 +48,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def flush(path: Path) -> None:
-    """Return once what was written into a file is on the disk."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    """Return once what was written into a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove_partial_files(folder: Path) -> None:

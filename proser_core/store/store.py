@@ -255,6 +255,7 @@ def import_artefact(folder: Path, stage: str, store: Store) -> Artefact:
         flush(temporary / name)
     shutil.rmtree(target, ignore_errors=True)
     temporary.rename(target)
+    flush(target.parent)
     found = load_if_complete(target)
     if found is None:
         raise CheckpointError(f"{folder} could not be copied to {target}; is the disk full?")

@@ -13,7 +13,7 @@ from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.halving import WHOLE, epochs_left, halve, pause_at
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
-from pipelines.workflow.stages.waiting import STARTING, Shortage, first_epoch, number_running
+from pipelines.workflow.stages.waiting import Shortage, first_epoch, number_running
 from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.config import FinetuneConfig
 from proser_core.errors import TrainingError
@@ -136,8 +136,7 @@ class SweepWatch:
         self._shortage = Shortage(session, cluster.fewest_workers)
         before = sum(len(spec.read_epochs(trial.folder)) for trial in trials)
         self._total = before + sum(map(sum, epochs_left(trials, stoppable)))
-        starting = session.cluster.starting or STARTING
-        self.progress = ProgressBar(session.console, "sweep", self._total, "epochs", starting)
+        self.progress = ProgressBar(session.console, "sweep", self._total, "epochs", "")
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a

@@ -12,7 +12,6 @@ from proser_core.jobs.own_networks.plans import OwnPlan
 from proser_core.jobs.trials import Pretraining
 from proser_core.store.store import MANIFEST
 
-STARTING = "starting workers"
 Epochs = Mapping[Path, list[dict[str, float]]]
 """By folder of a training, the metrics of its epochs so far."""
 Plan = TypeVar("Plan", Pretraining, OwnPlan)
@@ -38,7 +37,7 @@ def show_progress(
             done = len(spec.read_epochs(plan.folder))
             session.say(f"  {title(plan)}resuming after epoch {done} of {plan.epochs}")
     total = sum(plan.epochs for plan in plans)
-    progress = ProgressBar(session.console, stage, total, "epochs", session.cluster.starting or STARTING)
+    progress = ProgressBar(session.console, stage, total, "epochs", "")
     shortage = Shortage(session, workers)
 
     def poll() -> None:
@@ -66,7 +65,7 @@ def first_epoch(session: TrainingSession, running: int) -> str:
     if session.cluster.trains_here:
         return ""
     many = f" of {running} trainings" if running > 1 else ""
-    return session.cluster.starting or (f"first epoch{many}" if running else STARTING)
+    return session.cluster.starting or (f"first epoch{many}" if running else "starting workers")
 
 
 class Shortage:

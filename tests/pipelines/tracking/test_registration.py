@@ -108,8 +108,8 @@ def test_of_two_first_versions_at_once_the_first_is_champion(
 ) -> None:
     classifier.save(tmp_path / "classifier")
 
-    def registered(client: MlflowClient, digest: str) -> Registered:
-        return register(client, run_of_its_own(client, digest), "two", tmp_path / "classifier", digest, {})
+    def registered(client: MlflowClient, digest: str, **tags: str) -> Registered:
+        return register(client, run_of_its_own(client, digest), "two", tmp_path / "classifier", digest, tags)
 
     def made(client: MlflowClient, digest: str) -> str:
         return registered(client, digest).version
@@ -123,6 +123,7 @@ def test_of_two_first_versions_at_once_the_first_is_champion(
     assert third.in_words("PROSER, gap") == "models:/two/3 (candidate): PROSER, gap; none is champion"
     assert "champion" not in parent.client.get_registered_model("two").aliases
     parent.client.set_registered_model_alias("two", "champion", "3")
-    first = registered(parent.client, "first")
+    first = registered(parent.client, "first", points="25")
+    assert parent.client.get_model_version("two", "1").tags["points"] == "25", "what is known of it now"
     assert first.in_words() == "models:/two/1 (candidate); the champion is version 3"
     assert first.next_step() == "To make it the champion: proser promote --model-name two"

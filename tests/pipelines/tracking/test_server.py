@@ -9,7 +9,7 @@ from registered_models import Registry
 
 from pipelines.tracking.models import load
 from pipelines.tracking.runs import NOTE, ParentRun
-from pipelines.tracking.server import experiment_id
+from pipelines.tracking.server import connect, experiment_id
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -38,6 +38,7 @@ def test_a_database_that_was_moved_is_named_and_the_link_that_is_advised_leads_t
         with pytest.raises(TrackingError, match=advice) as moved:
             use()
     assert not before.exists(), "nothing is uploaded to the old place"
+    assert experiment_id(connect(), needs_artefacts=False), "the runs can be looked at"
     subprocess.run(str(moved.value).split("`")[1], shell=True, check=True)
     assert load("models:/one/1").classifier.calibration == classifier.calibration
     assert Registry(tmp_path, "one").add(classifier).version == "1"

@@ -65,7 +65,12 @@ def test_an_epoch_is_never_cut_in_two_requests(parent: ParentRun, monkeypatch: p
 
 def session_with_room(store: Storage, trainings: int) -> Mock:
     """A session whose cluster trains so many at a time."""
-    cluster = {"starting": "", "shortage.return_value": "", "concurrent_jobs.return_value": trainings}
+    cluster = {
+        "starting": "",
+        "trains_here": False,
+        "shortage.return_value": "",
+        "concurrent_jobs.return_value": trainings,
+    }
     return Mock(store=store, console=Console(file=io.StringIO()), cluster=Mock(**cluster))
 
 

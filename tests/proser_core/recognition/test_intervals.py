@@ -7,6 +7,7 @@ import pytest
 from compared_scores import KNOWN, scored
 from small_tasks import make_classifier
 
+from pipelines.reports.promotion_report import _deciding, metrics_of
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.comparison import LEAST, compare, intervals
 from proser_core.recognition.model_card import model_card
@@ -41,6 +42,9 @@ def test_a_candidate_is_not_promoted_by_an_interval_of_few_images(known: int, un
         f"macro-F1 and AUROC: {known} known images and {unknown} unknown are too few for an interval, which needs 20"
     )
     assert any(each.startswith(reason) for each in found.objections) != enough
+    assert ("difference/auroc_low" in metrics_of(found)) == enough
+    (cells,) = [row for row in _deciding(found) if row[0] == "AUROC"]
+    assert cells[-2:] == (["+0.0 to +0.0", "holds"] if enough else ["too few images", "objection"])
 
 
 @FEW

@@ -23,7 +23,7 @@ from pipelines.commands.models import print_models
 from pipelines.inference.labelled_folder import folder_logits
 from pipelines.tracking.models import load
 from pipelines.tracking.server import experiment_id
-from pipelines.tracking.versions import CALIBRATED_FROM
+from pipelines.tracking.versions import CALIBRATED_FROM, CHOSEN_AMONG
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from pipelines.workflow.rollback import rollback
@@ -41,10 +41,14 @@ pytestmark = pytest.mark.usefixtures("empty_programs")
 def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_else(
     registry: Registry, classifier: OpenSetClassifier, known: Path
 ) -> None:
+    registry.client.set_model_version_tag("own", "1", CHOSEN_AMONG, "25")
     code, text = printed(calibrate, CalibrateRequest("models:/own/1", known, 0.8))
     assert code == 0
     made = load("models:/own@candidate")
-    assert made.version.tags[CALIBRATED_FROM] == "1"
+    assert {name: made.version.tags[name] for name in (CALIBRATED_FROM, CHOSEN_AMONG)} == {
+        CALIBRATED_FROM: "1",
+        CHOSEN_AMONG: "25",
+    }
     scores = classifier.score_function(folder_logits(classifier, known, "cpu").logits)
     kept = int(np.ceil(0.8 * len(scores) - 1e-9))
     assert made.classifier.calibration.bias == -float(np.sort(scores)[kept - 1])
