@@ -68,16 +68,14 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
 def _say_detection(session: TrainingSession, proxy: Proxy, recipe: str) -> None:
     """How well a model that knows every class will detect unknown images, which its own table cannot say."""
     known, area = proxy.validation_scores.is_known, proxy.metrics()["auroc"]
+    count, unknown = int(known.sum()), int((~known).sum())
     held_out = first_names(proxy.chose)
     session.say(f"Unknown images, measured by the proxy with {held_out} held out: AUROC {percent(area)} %")
-    count, unknown = int(known.sum()), int((~known).sum())
     if detects_by_chance(area, count, unknown):
-        found = "expect the model to miss most of them" if area < POOR else "so few images cannot tell it from chance"
+        few = f"{count} known and {unknown} unknown images are too few to tell that from chance"
+        why = "that is near chance: expect the model to miss most of them" if area < POOR else few
         other = "" if recipe == FOR_PHOTOS else f", or use the recipe {FOR_PHOTOS}"
-        session.say(
-            f"  from {count} known and {unknown} unknown images: {found}. Give more images or more --pretrain.epochs"
-            f"{other}"
-        )
+        session.say(f"  {why}. Give more images or more --pretrain.epochs{other}")
 
 
 def detects_by_chance(area: float, known: int, unknown: int) -> bool:
