@@ -67,7 +67,7 @@ def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> 
     axes = figure.subplots()
     for place, name in enumerate(reversed(names)):
         each = comparison.differences[name]
-        holds = each.holds(comparison.tolerance) and not comparison.distrusts(name)
+        holds = comparison.holds(name)
         colour = BLUE if holds else VERMILLION
         if not comparison.distrusts(name):
             axes.plot([100 * each.low, 100 * each.high], [place, place], color=colour, linewidth=2)
@@ -148,7 +148,7 @@ def _deciding(comparison: Comparison, best: str = "**{}**") -> list[list[str]]:
             *best_marked(name, [each.candidate, each.champion], best),
             f"{100 * each.difference:+.1f}",
             "too few images" if comparison.distrusts(name) else f"{100 * each.low:+.1f} to {100 * each.high:+.1f}",
-            "holds" if each.holds(comparison.tolerance) and not comparison.distrusts(name) else "objection",
+            "holds" if comparison.holds(name) else "objection",
         ]
         for name, each in comparison.differences.items()
     ]

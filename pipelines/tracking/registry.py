@@ -113,8 +113,9 @@ def register(
         if not _is_whole(client, found, classifier_folder):
             model_id = found.source.removeprefix("models:/")
             _upload(model_id, OpenSetClassifier.load(classifier_folder), classifier_folder)
-        for tag in (tag for tag, value in tags.items() if found.tags.get(tag) != value):
-            client.set_model_version_tag(name, found.number, tag, tags[tag])
+        for tag, value in tags.items():
+            if found.tags.get(tag) != value:
+                client.set_model_version_tag(name, found.number, tag, value)
     existing = "" if found is None else found.number
     if not existing or not client.get_model_version(name, existing).description:
         classifier = OpenSetClassifier.load(classifier_folder)

@@ -85,8 +85,12 @@ class Comparison:
             )
         return found
 
+    def holds(self, metric: str) -> bool:
+        """Whether no more than the tolerance is lost in a metric, and there are enough images to say so."""
+        return self.differences[metric].holds(self.tolerance) and not self.distrusts(metric)
+
     def distrusts(self, metric: str) -> bool:
-        """Whether there are too few images for the interval of a metric, which then decides nothing."""
+        """Whether there are too few images for the interval of a metric."""
         return bool(self.too_few) and not metric.endswith("accuracy")
 
     def _behind(self, metric: str) -> str:
