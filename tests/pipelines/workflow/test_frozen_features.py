@@ -3,6 +3,8 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,13 +12,13 @@ from frozen_features import SIZE, weights_of_timm
 from PIL import Image
 from pipeline_runs import RunFolder, printed
 
-from pipelines import progress
 from pipelines.cluster.cluster import Cluster
 from pipelines.commands.run import run
 from pipelines.recipes import folder_pretrained
 from pipelines.tracking.models import load
 from pipelines.workflow.checks import decide_features
 from pipelines.workflow.requests import RunRequest
+from pipelines.workflow.stages.waiting import first_epoch
 from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError
 from proser_core.jobs.spec import EMBEDDINGS
@@ -60,11 +62,16 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
     recipe: Recipe, my_images: Path, run_folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    said, train = list[str](), Cluster._run_here
+
+    def watched(cluster: Cluster, *others: Any) -> None:
+        said.append(first_epoch(Mock(cluster=cluster), 0))
+        train(cluster, *others)
+
+    monkeypatch.setattr(Cluster, "_run_here", watched)
     code, text = printed(run, RunRequest(recipe, my_images, run_folder.storage))
     assert code == 0
-    assert re.search(r"(pretrain|sweep): \d+/\d+ epochs", text)
-    assert "starting Ray" not in text
+    assert said == [""] * 4, "of pretraining and sweep, of the proxy and of all classes: Ray is not said to start"
     assert (
         "images of 32 pixels, an embedding of 256, features frozen (auto: no GPU is used), mixtures of embeddings"
         in text
