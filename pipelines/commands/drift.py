@@ -103,4 +103,4 @@ def _lines(found: "Drift", title: str) -> Iterator[str]:
     else:
         yield f"no drift shown by these images ({distance}, p {found.p_value:.2g}, not below {LEVEL})"
         least = f"{found.least_shown:.2f}"
-        yield f"  with this many images a drift shows from a distance of about {least} on; more images show a smaller one"
+        yield f"  with this many images drift shows from a distance of about {least} on; more images show less"
