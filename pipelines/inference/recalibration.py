@@ -51,5 +51,6 @@ def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Pat
         classifier.save(folder)
         digest = sha256_of(folder / CARD)
         tags = {"proser.recipe": version.tags.get("proser.recipe", ""), CALIBRATED_FROM: version.number}
-        tags |= {name: version.tags[name] for name in (CHOSEN_AMONG,) if name in version.tags}
+        if CHOSEN_AMONG in version.tags:
+            tags[CHOSEN_AMONG] = version.tags[CHOSEN_AMONG]
         return register(client, calibration_run(digest), version.name, folder, digest, tags)

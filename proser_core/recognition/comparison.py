@@ -1,23 +1,21 @@
 """Whether a candidate may take a champion's place: paired differences on the same images, or on those of the classes
 that both know. Accuracies have Tango's score interval, macro-F1 and AUROC that of the bootstrap."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from proser_core.recognition.bootstrap import CONFIDENCE, ends, resamples, too_few
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.scoring import accepted
 from proser_core.recognition.validation_scores import COMPARED, Proxy, ValidationScores
 from proser_core.titles import METRICS, counted
 
-RESAMPLES = 2_000
-CONFIDENCE = 0.95
 NORMAL_QUANTILE = 1.96
 LEAST = 20
-"""Images of common classes, at least, to be compared on; of known and of unknown images each, for a bootstrap interval,
-which of fewer is far too narrow."""
+"""Images of common classes, at least, to be compared on."""
 
 
 @dataclass(frozen=True)
@@ -207,25 +205,6 @@ def _known_rate(candidate: ValidationScores, bias: float) -> dict[str, Any]:
     return {"known_rate": rate, "interval": (float(interval.low), float(interval.high))}
 
 
-def too_few(is_known: np.ndarray) -> str:
-    """Why an interval by the bootstrap over these images says nothing; empty where there are enough."""
-    known, unknown = int(is_known.sum()), int((~is_known).sum())
-    counts = f"{counted(known, 'known image')} and {unknown} unknown"
-    return "" if min(known, unknown) >= LEAST else f"{counts} are too few for an interval, which needs {LEAST} of each"
-
-
-def intervals(scores: ValidationScores, bias: float) -> dict[str, tuple[float, float]]:
-    """Where each metric lies with 95 % confidence, by the bootstrap over known and over unknown images."""
-    drawn = [scores.select(rows).metrics(bias) for rows in _resamples(scores.is_known)]
-    return {name: _ends([each[name] for each in drawn]) for name in drawn[0]}
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(values, [tail, 100 - tail])
-    return float(low), float(high)
-
-
 def _differences(
     candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float
 ) -> dict[str, Difference]:
@@ -273,30 +252,21 @@ def lower_end(wins: int, losses: int, count: int) -> float:
 def _resampled(
     candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float
 ) -> dict[str, Difference]:
-    """Of macro-F1 and AUROC, where there are unknown images: these and known ones are drawn anew RESAMPLES times (Efron
-    1979), the same ones for both."""
+    """Of macro-F1 and AUROC, where there are unknown images: by the same resamples for both."""
     if not candidate.is_of_images_of(champion):
         raise ValueError("two classifiers are compared on the same images only")
     if candidate.is_known.all():
         return {}
     ours, theirs = candidate.metrics(bias), champion.metrics(champion_bias)
     drawn: dict[str, list[float]] = {"macro_f1": [], "auroc": []}
-    for rows in _resamples(candidate.is_known):
+    for rows in resamples(candidate.is_known):
         one, other = candidate.select(rows).metrics(bias), champion.select(rows).metrics(champion_bias)
         for name, differences in drawn.items():
             differences.append(one[name] - other[name])
     return {
-        name: Difference(ours[name], theirs[name], ours[name] - theirs[name], *_ends(differences))
+        name: Difference(ours[name], theirs[name], ours[name] - theirs[name], *ends(differences))
         for name, differences in drawn.items()
     }
-
-
-def _resamples(is_known: np.ndarray) -> Iterator[np.ndarray]:
-    """As many known and unknown images as there are, drawn with replacement; the same draws each time."""
-    generator = np.random.default_rng(0)
-    groups = [group for group in (np.flatnonzero(is_known), np.flatnonzero(~is_known)) if len(group)]
-    for _ in range(RESAMPLES):
-        yield np.concatenate([group[generator.integers(len(group), size=len(group))] for group in groups])
 
 
 def _points(fraction: float) -> str:

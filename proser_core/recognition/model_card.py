@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from proser_core.data.splits.class_split import in_words, setting_at, where
-from proser_core.recognition.comparison import intervals, too_few
+from proser_core.recognition.bootstrap import intervals, too_few
 from proser_core.recognition.result_tables import KNOWN_COLUMNS, known_columns, table_lines
 from proser_core.recognition.scores import FURTHER_SCORES
 from proser_core.recognition.trained_classifier import TrainedClassifier

@@ -13,7 +13,7 @@ from scipy.special import xlogy
 from scipy.stats import binom
 from sklearn.metrics import f1_score, roc_auc_score
 
-from proser_core.recognition import comparison as comparing
+from proser_core.recognition.bootstrap import resamples
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common, lower_end
 from proser_core.recognition.validation_scores import COMPARED, Proxy, ValidationScores
@@ -109,7 +109,7 @@ def test_the_interval_leaves_out_one_draw_in_forty_at_each_end() -> None:
 
 def test_a_draw_has_as_many_known_and_unknown_images_as_there_are() -> None:
     is_known = np.array([True, False, False, True, False, True, False, False])
-    assert {(len(rows), is_known[rows].sum()) for rows in comparing._resamples(is_known)} == {(8, 3)}
+    assert {(len(rows), is_known[rows].sum()) for rows in resamples(is_known)} == {(8, 3)}
 
 
 def test_the_interval_of_accuracies_holds_the_difference_and_turns_round_with_the_two() -> None:
@@ -134,7 +134,7 @@ def test_a_known_rate_objects_where_its_interval_does_not_reach_the_target(
     kept: int, objects: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """93 % of 300 images may be 95 % of all, 87 % may not."""
-    monkeypatch.setattr("proser_core.recognition.comparison.RESAMPLES", 10)
+    monkeypatch.setattr("proser_core.recognition.bootstrap.RESAMPLES", 10)
     held = scored(1.0)
     bias = -float(np.sort(held.known_scores)[kept - 1])
     calibration = dataclasses.replace(calibrate(held.known_scores, 0.95), bias=bias)
@@ -146,7 +146,7 @@ def test_a_known_rate_objects_where_its_interval_does_not_reach_the_target(
 
 
 def test_with_proxies_unknown_images_are_theirs_and_each_has_its_own_bias(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proser_core.recognition.comparison.RESAMPLES", 10)
+    monkeypatch.setattr("proser_core.recognition.bootstrap.RESAMPLES", 10)
     ours, theirs = scored(1.6, noise=1), scored(0.8, noise=2)
     biases = calibrate(ours.known_scores, 0.9).bias, calibrate(theirs.known_scores, 0.7).bias
     one, other = (Proxy(each, bias, {}, (), ()) for each, bias in zip((ours, theirs), biases, strict=True))

@@ -8,8 +8,9 @@ from compared_scores import KNOWN, scored
 from small_tasks import make_classifier
 
 from pipelines.reports.promotion_report import _deciding, metrics_of
+from proser_core.recognition.bootstrap import LEAST, intervals
 from proser_core.recognition.calibration import calibrate
-from proser_core.recognition.comparison import LEAST, compare, intervals
+from proser_core.recognition.comparison import compare
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.validation_scores import Proxy
 

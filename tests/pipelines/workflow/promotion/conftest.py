@@ -9,7 +9,7 @@ import pytest
 from registered_models import Registry, classifier_of
 
 from pipelines.tracking import registry as tracking_registry
-from proser_core.recognition import comparison
+from proser_core.recognition import bootstrap
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
@@ -44,7 +44,7 @@ def registry(tmp_path: Path) -> Registry:
 @pytest.fixture(scope="module")
 def few_resamples(patch: pytest.MonkeyPatch) -> None:
     """Intervals of fewer draws, for tests of what follows a comparison whose outcome is clear."""
-    patch.setattr(comparison, "RESAMPLES", 100)
+    patch.setattr(bootstrap, "RESAMPLES", 100)
 
 
 @pytest.fixture(scope="session")
