@@ -187,7 +187,7 @@ def _save_best(
     wanted, proser = networks.recipe.calibration.network, Candidate(row, networks.scored(row), PROSER)
     control = None
     if trained and wanted != "proser":
-        control = networks.control(trained)
+        control = networks.control(trained, networks.trial_tables(trained))
     model, network = choose_network(wanted, proser, control)
     others = {PROSER: proser.scored.report.flat(), **others} if model is not proser else others
     others = {name: metrics for name, metrics in others.items() if name != model.method}

@@ -86,9 +86,9 @@ class Networks:
         """A trial with placeholders by the score that decides."""
         return score_network(self.recipe, own_score(self.recipe), self.trial_tables(row), self.open_set_task)
 
-    def control(self, row: Row) -> Candidate:
-        """The cross-entropy control by the score that decides."""
-        scored = score_network(self.recipe, MaxLogit(), self.trial_tables(row), self.open_set_task)
+    def control(self, row: Row, tables: Mapping[str, LogitTable]) -> Candidate:
+        """The cross-entropy control, with its `trial_tables`, by the score that decides."""
+        scored = score_network(self.recipe, MaxLogit(), tables, self.open_set_task)
         return Candidate(row, scored, titles.scored(CONTROL, CHOSEN if scored.choice else MAX_LOGIT))
 
     def save_classifier(
@@ -121,36 +121,27 @@ def _reports(
     """Each method of the table: the selected trial and its other scores, the recipe's own point, the baselines; the
     scores of each network, where the recipe asks for a choice; and the control, where it was trained and has the score
     that the recipe names."""
-    recipe, task, rate = networks.recipe, networks.open_set_task, networks.recipe.calibration.target_rate
-    chosen = proser.scored
-    reports = {PROSER: chosen.report}
+    recipe, task, ours = networks.recipe, networks.open_set_task, proser.scored
+    rate, reports = recipe.calibration.target_rate, {PROSER: ours.report}
     finished = (row for row in rows if row["status"] == "finished")
     own = next((row for row in finished if has_point(row, recipe.finetune)), proser.trial)
     if own is not proser.trial:
         reports[OWN_POINT] = networks.scored(own).report
-    others = placeholder_scores(chosen.score).items()
-    reports |= {name: evaluate(chosen.tables, each, task, rate) for name, each in others if name != PROSER}
-    control = trained_control(rows, recipe.data.split_index)
-    of_control = None if control is None else networks.trial_tables(control)
-    of_pretrained = networks.tables(pretrained)
-    reports |= controls(of_pretrained, of_control, task, rate, chosen.targets)
-    plain = {PRETRAINED: of_pretrained} | ({CONTROL: of_control} if of_control is not None else {})
-    names = {PRETRAINED: MAX_LOGIT, CONTROL: titles.scored(CONTROL, MAX_LOGIT)}
-    if chosen.choice is None:
-        scored = {
-            name: ScoredNetwork(tables, chosen.targets, MaxLogit(), reports[names[name]])
-            for name, tables in plain.items()
-        }
-    elif not chosen.choice.suits_plain_networks:
-        scored = {}
-    else:
-        scored = {name: score_network(recipe, MaxLogit(), tables, task) for name, tables in plain.items()}
-        names = {name: titles.scored(name, CHOSEN) for name in scored}
-        reports |= {names[name]: each.report for name, each in scored.items()}
-    choices = {name: each.choice for name, each in {PROSER: chosen, **scored}.items() if each.choice}
-    if control is None or CONTROL not in scored:
-        return reports, choices, None
-    return reports, choices, Candidate(control, scored[CONTROL], names[CONTROL])
+    others = placeholder_scores(ours.score).items()
+    reports |= {name: evaluate(ours.tables, each, task, rate) for name, each in others if name != PROSER}
+    control, of_pretrained = trained_control(rows, recipe.data.split_index), networks.tables(pretrained)
+    of_control = networks.trial_tables(control) if control else None
+    reports |= controls(of_pretrained, of_control, task, rate, ours.targets)
+    if ours.choice is not None and not ours.choice.suits_plain_networks:
+        return reports, {PROSER: ours.choice}, None
+    candidate = networks.control(control, of_control) if control and of_control else None
+    if ours.choice is None:
+        return reports, {}, candidate
+    plain = {PRETRAINED: score_network(recipe, MaxLogit(), of_pretrained, task)}
+    plain |= {} if candidate is None else {CONTROL: candidate.scored}
+    reports |= {titles.scored(name, CHOSEN): each.report for name, each in plain.items()}
+    choices = {name: each.choice for name, each in {PROSER: ours, **plain}.items() if each.choice}
+    return reports, choices, candidate
 
 
 def read_evaluation(evaluated: Artefact) -> dict[str, Any]:
