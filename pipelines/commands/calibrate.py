@@ -13,7 +13,7 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.progress import ProgressBar
 from proser_core.config import CalibrationConfig
-from proser_core.data.readers.image_files import Found, pieces
+from proser_core.data.readers.image_files import check_paths, count_images
 from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.titles import counted, percent
 
@@ -81,14 +81,16 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
             f"{request.data} has a folder {others[0]!r}, and {model.title} knows "
             f"{', '.join(model.classifier.class_names)}; give images of known classes only"
         )
-    if any(piece.is_parquet for piece in pieces([str(request.data)])):
+    check_paths([str(request.data)])
+    found = count_images([str(request.data)])
+    if found.has_parquet:
         raise DataError(
             f"{request.data} has a Parquet file, whose labels are not read; give image files, with a folder for each "
             "class"
         )
-    rate, found = _rate(request, model), Found()
-    with ProgressBar(console, "calibrate", 0, "images", "reading images") as progress:
-        scored = folder_logits(model.classifier, request.data, device, progress.report, found=found)
+    rate = _rate(request, model)
+    with ProgressBar(console, "calibrate", found.count, "images", "reading images") as progress:
+        scored = folder_logits(model.classifier, request.data, device, progress.update)
     if folders:
         scored = scored.in_folders()
     else:

@@ -1,6 +1,6 @@
 """`proser drift MODEL PATH ...`: test whether new images look like a model's validation images."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from pipelines.console import console, say
 from pipelines.output_files import PICTURES, check_output, write_picture
 from pipelines.progress import ProgressBar
 from proser_core.data.decoding import Failure
-from proser_core.data.readers.image_files import Found, check_paths, count_images, written_to
+from proser_core.data.readers.image_files import Outputs, check_paths, count_images, written_to
 from proser_core.errors import DataError
 from proser_core.titles import counted, percent
 
@@ -48,13 +48,15 @@ def drift(request: DriftRequest, console: Console) -> int:
 
     device = chosen_device(request.device, console)
     check_output(request.figure, "--figure", PICTURES)
-    found = Found(outputs=written_to(request.figure))
-    check_paths(request.paths, found)
+    outputs = written_to(request.figure)
+    check_paths(request.paths, outputs)
     model = load(request.model)
     recorded, bias = model.classifier.validation_scores, model.classifier.calibration.bias
     if recorded is None:
         raise DataError(f"{model.title} has no record of its validation images; register it again")
-    new, failures = _scores(model.classifier, request, found, device, console)
+    found = count_images(request.paths, outputs)
+    with ProgressBar(console, "drift", found.count, "images", "reading images") as progress:
+        new, failures = _scores(model.classifier, request.paths, outputs, device, progress.update)
     validation = recorded.known_scores + bias
     lines = list(_lines(measure_drift(new, validation), model.title))
     if request.figure is not None:
@@ -66,19 +68,17 @@ def drift(request: DriftRequest, console: Console) -> int:
 
 
 def _scores(
-    classifier: "OpenSetClassifier", request: DriftRequest, found: Found, device: str, console: Console
+    classifier: "OpenSetClassifier", paths: ImagePaths, outputs: Outputs, device: str, report: Callable[[int], None]
 ) -> tuple[np.ndarray, list[Failure]]:
     """Unknown scores float[N] of the images, and those that were skipped. Raises DataError where all of them were."""
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
     scores, failures, done = [], list[Failure](), 0
-    total = count_images(request.paths, found)
-    with ProgressBar(console, "drift", total, "images", "reading images") as progress:
-        for part in predict_paths(classifier, request.paths, found, device):
-            scores.append(part.predictions.unknown_scores)
-            failures += part.failures
-            done += len(part.names) + len(part.failures)
-            progress.update(done)
+    for part in predict_paths(classifier, paths, outputs, device):
+        scores.append(part.predictions.unknown_scores)
+        failures += part.failures
+        done += len(part.names) + len(part.failures)
+        report(done)
     new = np.concatenate(scores)
     if not len(new):
         raise DataError(f"no image can be decoded, of {len(failures):,}; {failures[0].reason}")

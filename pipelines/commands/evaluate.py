@@ -16,7 +16,7 @@ from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import check_output, write_output
 from pipelines.progress import ProgressBar
-from proser_core.data.readers.image_files import Found, written_to
+from proser_core.data.readers.image_files import count_images, written_to
 from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
 from proser_core.titles import METRICS, best_marked, counted, percent
@@ -61,12 +61,10 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
     check_output(request.output, "--output", (".json",))
     model = load(request.model)
     _known_and_unknown(class_folders(request.data, model.classifier.class_names), request, model)
-    walked = Found(outputs=written_to(request.output))
+    walked = count_images([str(request.data)], written_to(request.output))
     embeddings = request.scores and model.classifier.own is None
-    with ProgressBar(console, "evaluate", 0, "images", "reading images") as progress:
-        scored = folder_logits(
-            model.classifier, request.data, device, progress.report, embeddings=embeddings, found=walked
-        )
+    with ProgressBar(console, "evaluate", walked.count, "images", "reading images") as progress:
+        scored = folder_logits(model.classifier, request.data, device, progress.update, embeddings=embeddings)
     scored = scored.in_folders()
     known, unknown = _known_and_unknown(sorted({*scored.folders}), request, model)  # of images that can be decoded
     found = folder_metrics(model.classifier, scored)

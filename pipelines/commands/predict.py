@@ -28,7 +28,7 @@ from pipelines.console import TitledTable, console, say, shown
 from pipelines.output_files import PICTURES, check_output
 from pipelines.progress import ProgressBar
 from proser_core.data.decoding import Failure
-from proser_core.data.readers.image_files import Found, check_paths, count_images, written_to
+from proser_core.data.readers.image_files import Found, Outputs, check_paths, count_images, written_to
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import UNKNOWN
 from proser_core.titles import counted, duration, percent
@@ -97,17 +97,17 @@ def predict(request: PredictRequest, console: Console) -> int:
     request = replace(request, device=chosen_device(request.device, console, request.address))
     check_output(request.contact_sheet, "--contact-sheet", PICTURES)
     check_output(request.output, "--output", FORMATS)
-    found = Found(outputs=written_to(request.output, request.contact_sheet))
-    check_paths(request.paths, found)
+    outputs = written_to(request.output, request.contact_sheet)
+    check_paths(request.paths, outputs)
     model = load(request.model)
     classifier, summary, sheet = model.classifier, Summary(), ContactSheet(request.contact_sheet)
     earlier = request.output is not None and request.output.exists()
     started = time.monotonic()
-    total = count_images(request.paths, found)
+    found = count_images(request.paths, outputs)
     with (
-        ProgressBar(console, "predict", total, "images", "reading images") as progress,
+        ProgressBar(console, "predict", found.count, "images", "reading images") as progress,
         open_output(request.output, classifier.class_names) as write,
-        closing(_predictions(request, classifier, found, sheet.size)) as parts,
+        closing(_predictions(request, classifier, outputs, sheet.size)) as parts,
     ):
         for part in parts:
             write(part)
@@ -128,17 +128,17 @@ def predict(request: PredictRequest, console: Console) -> int:
 
 
 def _predictions(
-    request: PredictRequest, classifier: "OpenSetClassifier", found: Found, num_kept: int
+    request: PredictRequest, classifier: "OpenSetClassifier", outputs: Outputs, num_kept: int
 ) -> Generator["PredictedPart", None, None]:
     if request.address:
         from pipelines.inference.predictions_on_ray import predict_paths_on_ray  # it loads ray
 
         return predict_paths_on_ray(
-            classifier, request.paths, found, request.address, request.workers, request.device, num_kept
+            classifier, request.paths, outputs, request.address, request.workers, request.device, num_kept
         )
     from pipelines.inference.predictions import predict_paths  # it loads torch
 
-    return predict_paths(classifier, request.paths, found, request.device, num_kept)
+    return predict_paths(classifier, request.paths, outputs, request.device, num_kept)
 
 
 def _rate(images: float) -> str:

@@ -18,7 +18,7 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.inference.review_names import NAMES, PAGE, add_images, read_named
 from pipelines.progress import ProgressBar
-from proser_core.data.readers.image_files import Found, check_paths, count_images
+from proser_core.data.readers.image_files import check_paths, count_images
 from proser_core.errors import ConfigError, DataError
 from proser_core.store.lock import absent_folders
 from proser_core.titles import counted
@@ -83,13 +83,12 @@ def review(request: ReviewRequest, console: Console) -> int:
     from pipelines.tracking.models import load
 
     device = chosen_device(request.device, console)
-    found = Found()
-    check_paths(request.paths, found)
+    check_paths(request.paths)
     _check_can_be_made(request.output)
     model = load(request.model)
     classifier = _at_rate(model.classifier, request.known_rate)
-    total = count_images(request.paths, found)
-    with ProgressBar(console, "review", total, "images", "reading images") as progress:
+    found = count_images(request.paths)
+    with ProgressBar(console, "review", found.count, "images", "reading images") as progress:
         reviewed = review_images(classifier, request.paths, found, device, progress.update)
     groups = grouped(reviewed.embeddings, request.least)
     unknown = f"{reviewed.num_unknown:,} of {reviewed.total:,} images unknown"

@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.inference.predictions import decoded_parts
 from proser_core.data.decoded_photos import digest_of, numbered
 from proser_core.data.decoding import Failure, read_content
-from proser_core.data.readers.image_files import Found, check_paths, count_images, pieces
+from proser_core.data.readers.image_files import pieces
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt
 from proser_core.recognition.logit_tables import LogitTable, joined, select
@@ -57,27 +57,22 @@ def folder_logits(
     classifier: OpenSetClassifier,
     folder: Path,
     device: str,
-    report: Callable[[int, int], None] = lambda done, total: None,
+    report: Callable[[int], None] = lambda done: None,
     *,
     embeddings: bool = False,
-    found: Found | None = None,
 ) -> FolderLogits:
-    """Logits of all images below a folder, and embeddings where they are asked for; `report` gets how many were
-    read, and of how many, and `found` counts other files. Its first level names their classes, spelt as the model has
-    them; "" for images directly in it. Memory holds the logits, not the images. Raises DataError where no image can be
-    decoded."""
-    check_paths([str(folder)])
-    total = count_images([str(folder)])
-    report(0, total)
+    """Logits of all images below a folder, and embeddings where they are asked for; `report` gets how many were read.
+    Its first level names their classes, spelt as the model has them; "" for images directly in it. Memory holds the
+    logits, not the images. Raises DataError where no image can be decoded."""
     compute = classifier.embeddings if embeddings else classifier.logits
     tables, folders, failures = list[LogitTable](), list[str](), list[Failure]()
-    for part in decoded_parts([str(folder)], classifier.image_size, found):
+    for part in decoded_parts([str(folder)], classifier.image_size):
         failures += part.failures
         if part.names:
             tables.append(compute(part.images, device))
             inside = [Path(name).relative_to(folder).parts for name in part.names]
             folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
-        report(len(folders) + len(failures), total)
+        report(len(folders) + len(failures))
     if not tables:
         raise DataError(f"no image below {folder} can be decoded, of {len(failures):,}; {failures[0].reason}")
     spelt = {name: as_spelt(name, classifier.class_names) for name in set(folders)}

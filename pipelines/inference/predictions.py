@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proser_core.data.decoding import Failure
-from proser_core.data.readers.image_files import Decoded, Found, decoded, pieces
+from proser_core.data.readers.image_files import NO_OUTPUTS, Decoded, Outputs, decoded, pieces
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 
@@ -34,11 +34,11 @@ def predict_part(classifier: OpenSetClassifier, part: Decoded, device: str, num_
     return PredictedPart(part.names, predictions, part.failures, most_unknown, part.images[most_unknown])
 
 
-def decoded_parts(paths: Sequence[str], size: int, found: Found | None = None) -> Generator[Decoded, None, None]:
+def decoded_parts(paths: Sequence[str], size: int, outputs: Outputs = NO_OUTPUTS) -> Generator[Decoded, None, None]:
     """The images below the paths in their order, part by part, decoded by threads at this size: the next ones while the
     caller works on these. Raises as `pieces` and `decoded`."""
     with ThreadPoolExecutor() as pool, ThreadPoolExecutor(1) as ahead:
-        parts = (part for piece in pieces(paths, found) for part in decoded(piece, size, pool))
+        parts = (part for piece in pieces(paths, outputs) for part in decoded(piece, size, pool))
         coming = ahead.submit(next, parts, None)
         while (part := coming.result()) is not None:
             coming = ahead.submit(next, parts, None)
@@ -46,9 +46,9 @@ def decoded_parts(paths: Sequence[str], size: int, found: Found | None = None) -
 
 
 def predict_paths(
-    classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str = "cpu", num_kept: int = 0
+    classifier: OpenSetClassifier, paths: Sequence[str], outputs: Outputs, device: str = "cpu", num_kept: int = 0
 ) -> Generator[PredictedPart, None, None]:
     """Predictions in the order of the images."""
-    with closing(decoded_parts(paths, classifier.image_size, found)) as parts:
+    with closing(decoded_parts(paths, classifier.image_size, outputs)) as parts:
         for part in parts:
             yield predict_part(classifier, part, device, num_kept)

@@ -14,7 +14,7 @@ import torch
 from pipelines.cluster.session import check_room, free_places, join
 from pipelines.cluster.streaming import as_data_error
 from pipelines.inference.predictions import PredictedPart, predict_part
-from proser_core.data.readers.image_files import Found, decoded, pieces
+from proser_core.data.readers.image_files import Outputs, decoded, pieces
 from proser_core.errors import ClusterError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.files import absolute
@@ -26,7 +26,7 @@ WINDOW = 4096
 def predict_paths_on_ray(
     classifier: OpenSetClassifier,
     paths: Sequence[str],
-    found: Found,
+    outputs: Outputs,
     address: str,
     workers: int = 0,
     device: str = "cpu",
@@ -47,7 +47,7 @@ def predict_paths_on_ray(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars, context.execution_options.preserve_order = False, True
     named = [absolute(path) for path in paths]  # workers run in another folder
-    work = ({"piece": pickle.dumps(piece)} for piece in pieces(named, found))
+    work = ({"piece": pickle.dumps(piece)} for piece in pieces(named, outputs))
     arguments = (ray.put(classifier), device, num_kept)
     while window := list(itertools.islice(work, WINDOW)):
         size = min(count, len(window))

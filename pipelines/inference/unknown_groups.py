@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.cluster import HDBSCAN
@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from pipelines.inference.predictions import decoded_parts
 from pipelines.reports.page import thumbnail
 from proser_core.data.decoding import Failure
-from proser_core.data.readers.image_files import Decoded, Found, pieces
+from proser_core.data.readers.image_files import Decoded, Found
 from proser_core.errors import DataError
 from proser_core.recognition.embedding_table import check_embeds
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -60,14 +60,14 @@ class Reviewed:
 def review_images(
     classifier: OpenSetClassifier, paths: Sequence[str], found: Found, device: str, report: Callable[[int], None]
 ) -> Reviewed:
-    """Classify all images below the paths, and keep up to MOST unknown ones; `report` gets how many were read.
-    Raises ConfigError for a network of a method's own, which has no embedding, DataError for Parquet files, whose rows
-    cannot be copied, and where no image can be decoded."""
+    """Classify all images, which were `found` below the paths, and keep up to MOST unknown ones; `report` gets how many
+    were read. Raises ConfigError for a network of a method's own, which has no embedding, DataError for Parquet files,
+    whose rows cannot be copied, and where no image can be decoded."""
     check_embeds(classifier.net)
-    if any(piece.is_parquet for piece in pieces(paths, replace(found))):
+    if found.has_parquet:
         raise DataError("a Parquet file was given, and named images are copied as files; give folders of image files")
     reviewed = Reviewed()
-    for part in decoded_parts(paths, classifier.image_size, found):
+    for part in decoded_parts(paths, classifier.image_size):
         reviewed.failures += part.failures
         reviewed.total += len(part.names)
         if part.names:

@@ -9,7 +9,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -43,31 +43,31 @@ class Decoded:
 
 Content = bytes | Path | Failure | None  # of an image: encoded, in a file of its own, skipped already, or missing
 Identity = tuple[int, int]  # device and inode of a file
+Outputs = frozenset[Identity]
+"""Files that are about to be replaced, perhaps below the very folder that is read: they are left out."""
+NO_OUTPUTS: Outputs = frozenset()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Found:
-    """What a walk over paths found that is no image, by its ending or its columns.
+    """How many images are below some paths, with those that cannot be decoded, whether any are in Parquet files, and
+    how many files are no images, by their ending or their columns."""
 
-    `outputs` are files that are about to be replaced, perhaps below the very folder that is read, as `written_to` has
-    them.
-    """
-
-    outputs: frozenset[Identity] = frozenset()
-    others: int = 0
-    first_other: str = ""
+    count: int
+    has_parquet: bool
+    others: int
+    first_other: str
 
 
-def written_to(*paths: Path | None) -> frozenset[Identity]:
-    """Those of the paths that were given and exist, as `Found.outputs` has them. What replaces a link leaves the file
-    behind it as it is."""
+def written_to(*paths: Path | None) -> Outputs:
+    """Those of the paths that were given and exist. What replaces a link leaves the file behind it as it is."""
     found = (_identity(path, os.lstat) for path in paths if path is not None)
     return frozenset(each for each in found if each is not None)
 
 
-def _is_written(path: str, found: Found) -> bool:
+def _is_written(path: str, outputs: Outputs) -> bool:
     """Whether the file, or a link to it, is about to be replaced, whatever path leads to it."""
-    return bool(found.outputs) and any(_identity(path, status) in found.outputs for status in (os.lstat, os.stat))
+    return bool(outputs) and any(_identity(path, status) in outputs for status in (os.lstat, os.stat))
 
 
 def _identity(path: str | Path, status: Callable[[str | Path], os.stat_result]) -> Identity | None:
@@ -78,7 +78,7 @@ def _identity(path: str | Path, status: Callable[[str | Path], os.stat_result]) 
     return about.st_dev, about.st_ino
 
 
-def check_paths(paths: Sequence[str], found: Found | None = None) -> None:
+def check_paths(paths: Sequence[str], outputs: Outputs = NO_OUTPUTS) -> None:
     """Raises DataError for a path that does not exist or is to be written, a folder or a pattern without an image."""
     if not paths:
         raise DataError("no image was given; name files, folders, patterns such as 'photos/*.jpg', or Parquet files")
@@ -87,21 +87,22 @@ def check_paths(paths: Sequence[str], found: Found | None = None) -> None:
             raise DataError(
                 f"{path or repr(path)} does not exist; need a file, a folder, a pattern, or a Parquet file of images"
             )
-        if _is_written(path, found or Found()):
+        if _is_written(path, outputs):
             raise DataError(
                 f"{path} is to be read, and to be written; give another output, or do not name it as an image"
             )
-        if next(pieces([path], replace(found or Found())), None) is None:
+        if next(pieces([path], outputs), None) is None:
             kind = "holds" if Path(path).is_dir() else "matches"
             raise DataError(f"{path} {kind} no image ({', '.join(ENDINGS)}) and no Parquet file; give another path")
 
 
-def pieces(paths: Iterable[str], found: Found | None = None) -> Iterator[Piece]:
-    """All images below the paths, in the order of the paths and then of their names; `found` counts other files.
+def pieces(paths: Iterable[str], outputs: Outputs = NO_OUTPUTS) -> Iterator[Piece]:
+    """All images below the paths, in the order of the paths and then of their names.
 
     A file that is named itself is taken whatever its ending. Raises DataError for a folder that cannot be read.
     """
-    for is_parquet, group in itertools.groupby(_image_files(paths, found or Found()), _is_parquet):
+    images = (path for path, is_image in _files_below(paths, outputs) if is_image)
+    for is_parquet, group in itertools.groupby(images, _is_parquet):
         while files := tuple(itertools.islice(group, 1 if is_parquet else PIECE)):
             yield Piece(files, is_parquet)
 
@@ -125,24 +126,26 @@ def decoded(piece: Piece, size: int, pool: ThreadPoolExecutor) -> Iterator[Decod
         yield Decoded(names, np.stack(images) if images else np.zeros((0, size, size, 3), np.uint8), failures)
 
 
-def count_images(paths: Iterable[str], found: Found | None = None) -> int:
-    """Number of images below the paths, with those that cannot be decoded. Raises DataError where there is none."""
-    found, paths = replace(found or Found()), list(paths)
-    count = sum(_count(piece) for piece in pieces(paths, found))
+def count_images(paths: Iterable[str], outputs: Outputs = NO_OUTPUTS) -> Found:
+    """What is below the paths. Raises DataError where there is no image, and for a folder that cannot be read."""
+    paths, count, has_parquet, others, first_other = list(paths), 0, False, 0, ""
+    for path, is_image in _files_below(paths, outputs):
+        if is_image:
+            count += _count_rows(path) if _is_parquet(path) else 1
+            has_parquet = has_parquet or _is_parquet(path)
+        else:
+            others += 1
+            first_other = first_other or path
     if not count:
         raise DataError(f"the Parquet files of {' '.join(paths)} have no row; give files with images")
-    return count
+    return Found(count, has_parquet, others, first_other)
 
 
-def _image_files(paths: Iterable[str], found: Found) -> Iterator[str]:
+def _files_below(paths: Iterable[str], outputs: Outputs) -> Iterator[tuple[str, bool]]:
+    """Files below the paths, and whether each is an image or has images."""
     for path, named in itertools.chain.from_iterable(map(_files, paths)):
-        if _is_written(path, found):
-            continue
-        if named or (has_images(Path(path)) if _is_parquet(path) else path.lower().endswith(NAMED)):
-            yield path
-        else:
-            found.others += 1
-            found.first_other = found.first_other or path
+        if not _is_written(path, outputs):
+            yield path, named or (has_images(Path(path)) if _is_parquet(path) else path.lower().endswith(NAMED))
 
 
 def _is_parquet(path: str) -> bool:
@@ -168,9 +171,9 @@ def _files(path: str) -> Iterator[tuple[str, bool]]:
                 yield match, False
 
 
-def _count(piece: Piece) -> int:
+def _count_rows(path: str) -> int:
     try:
-        return count_rows(Path(piece.files[0])) if piece.is_parquet else len(piece.files)
+        return count_rows(Path(path))
     except DamagedFileError:
         return 1  # it is reported as one failure
 

@@ -13,7 +13,7 @@ from PIL import Image
 from pyarrow import parquet
 from small_tasks import random_images
 
-from proser_core.data.readers.image_files import PIECE, Decoded, Found, check_paths, count_images, pieces, written_to
+from proser_core.data.readers.image_files import PIECE, Decoded, check_paths, count_images, pieces, written_to
 from proser_core.data.readers.walking import image_paths
 from proser_core.errors import DataError
 
@@ -59,23 +59,25 @@ class TestPaths:
         (tmp_path / "b.png").write_bytes(b"")
         (tmp_path / "notes.txt").write_text("no image")
         parquet.write_table(pa.table({"image": [{"bytes": b"x", "path": ""}] * 5}), tmp_path / "c.parquet")
-        assert count_images([str(tmp_path)]) == 7
+        found = count_images([str(tmp_path)])
+        assert (found.count, found.has_parquet) == (7, True)
 
     def test_leave_other_files_alone_and_count_them(self, tmp_path: Path) -> None:
         write(tmp_path / "a.png")
         parquet.write_table(pa.table({"number": [1]}), tmp_path / "metadata.parquet")
         (tmp_path / "notes.txt").write_text("no image")
         (tmp_path / ".hidden.png").write_bytes(b"")
-        found = Found()
-        assert [piece.files for piece in pieces([str(tmp_path)], found)] == [(str(tmp_path / "a.png"),)]
+        assert [piece.files for piece in pieces([str(tmp_path)])] == [(str(tmp_path / "a.png"),)]
+        found = count_images([str(tmp_path)])
         assert (found.others, found.first_other) == (2, str(tmp_path / "metadata.parquet"))
+        assert (found.count, found.has_parquet) == (1, False)
 
     def test_count_and_name_images_of_formats_that_are_not_read(self, tmp_path: Path) -> None:
         """Also a raw image that Pillow would take for a TIFF file: it might be its preview."""
         write(tmp_path / "a.png")
         (tmp_path / "b.HEIC").write_bytes(b"heic")
         (tmp_path / "c.dng").write_bytes(encode(PIXELS, "TIFF"))
-        assert count_images([str(tmp_path)]) == 3
+        assert count_images([str(tmp_path)]).count == 3
         for paths in ([tmp_path], sorted(tmp_path.iterdir())):
             (part,) = read(*paths)
             assert part.names == [str(tmp_path / "a.png")]
@@ -141,7 +143,7 @@ class TestPaths:
         write(tmp_path / "a" / "one.png")
         (tmp_path / "a" / "up").symlink_to(tmp_path)
         (tmp_path / "b").symlink_to(tmp_path / "a")  # no loop: its images count again
-        assert count_images([str(tmp_path)]) == 2
+        assert count_images([str(tmp_path)]).count == 2
 
     def test_of_folders_nested_more_deeply_than_calls_are_read_in_order(self, tmp_path: Path) -> None:
         write(tmp_path / "1.png")
@@ -173,12 +175,13 @@ class TestPaths:
             write(tmp_path / name)
         (tmp_path / "link.png").symlink_to("out.png")
         (tmp_path / "other.png").symlink_to("a.png")
-        found = Found(outputs=written_to(tmp_path / "out.png", tmp_path / "other.png", tmp_path / "new.png", None))
-        assert [piece.files for piece in pieces([str(tmp_path)], found)] == [(str(tmp_path / "a.png"),)]
-        check_paths([str(tmp_path), str(tmp_path / "a.png")], found)
+        outputs = written_to(tmp_path / "out.png", tmp_path / "other.png", tmp_path / "new.png", None)
+        assert [piece.files for piece in pieces([str(tmp_path)], outputs)] == [(str(tmp_path / "a.png"),)]
+        assert count_images([str(tmp_path)], outputs).count == 1
+        check_paths([str(tmp_path), str(tmp_path / "a.png")], outputs)
         for name in ("out.png", "link.png", "other.png"):
             with pytest.raises(DataError, match=rf"{name} is to be read, and to be written; give another output"):
-                check_paths([str(tmp_path / "a.png"), str(tmp_path / name)], found)
+                check_paths([str(tmp_path / "a.png"), str(tmp_path / name)], outputs)
 
     def test_a_folder_that_cannot_be_read_is_refused_by_name(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -198,7 +201,7 @@ class TestPaths:
         parquet.write_table(pa.table({"image": [encode(PIXELS)] * 3}), table)
         table.write_bytes(table.read_bytes()[:-20])
         paths = sorted(tmp_path.iterdir()) if is_named else [tmp_path]
-        assert count_images(map(str, paths)) == 2
+        assert count_images(map(str, paths)).count == 2
         parts = read(*paths)
         assert names(parts) == [str(tmp_path / "one.png")]
         (failure,) = [failure for part in parts for failure in part.failures]

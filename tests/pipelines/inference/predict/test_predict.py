@@ -29,7 +29,7 @@ from pipelines.inference.prediction_files import FORMATS
 from pipelines.inference.predictions import decoded_parts, predict_paths
 from pipelines.inference.predictions_on_ray import predict_paths_on_ray
 from proser_core.data.readers import image_files
-from proser_core.data.readers.image_files import Found, pieces
+from proser_core.data.readers.image_files import NO_OUTPUTS, Piece, pieces
 from proser_core.errors import ClusterError, ConfigError, DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -105,9 +105,9 @@ def test_the_summary_counts_every_class_and_the_exit_code_is_clean(
 def test_the_pieces_that_are_read_change_nothing(
     images: Path, classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], Found())]
+    whole = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], NO_OUTPUTS)]
     monkeypatch.setattr(image_files, "PIECE", 7)
-    cut = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], Found())]
+    cut = [part.predictions.unknown_scores for part in predict_paths(classifier, [str(images)], NO_OUTPUTS)]
     assert len(cut) == 9
     np.testing.assert_allclose(np.concatenate(cut), np.concatenate(whole), atol=1e-4)
 
@@ -133,11 +133,12 @@ def test_a_cluster_answers_the_same_in_the_same_order(
     *rows, last = rows_of(output)
     assert_as_predicted(rows, classifier, pixels)
     assert "cannot be decoded" in last["error"]
-    found = Found()
-    next(predict_paths_on_ray(classifier, (images.name,), found, address, 1))
-    assert found.others == 0, "the folder is not read to its end before the first images are classified"
+    walked: list[Piece] = []
+    monkeypatch.setattr(predictions_on_ray, "pieces", lambda *of: (walked.append(each) or each for each in pieces(*of)))
+    next(predict_paths_on_ray(classifier, (images.name,), NO_OUTPUTS, address, 1))
+    assert len(walked) == 1, "the folder is not read to its end before the first images are classified"
     assert "arguments in the object store" not in capfd.readouterr().err, "Ray says of an actor that it may not restart"
-    piece = {"piece": np.array([pickle.dumps(next(pieces([images.name], Found())))], dtype=object)}
+    piece = {"piece": np.array([pickle.dumps(next(pieces([images.name])))], dtype=object)}
     for (part,) in (row["part"] for row in predictions_on_ray._OnGpu(ray.put(classifier), "cpu", 0)(piece)):
         assert [Path(name).name for name in part.names] == [f"{number:03}.png" for number in range(40)]
 
