@@ -71,18 +71,13 @@ def _scores(
     classifier: "OpenSetClassifier", paths: ImagePaths, outputs: Outputs, device: str, report: Callable[[int], None]
 ) -> tuple[np.ndarray, list[Failure]]:
     """Unknown scores float[N] of the images, and those that were skipped. Raises DataError where all of them were."""
-    from pipelines.inference.predictions import predict_paths  # it loads torch
+    from pipelines.inference.predictions import predict_part, read_images  # these load torch
 
-    scores, failures, done = [], list[Failure](), 0
-    for part in predict_paths(classifier, paths, outputs, device):
-        scores.append(part.predictions.unknown_scores)
+    scores, failures = [], list[Failure]()
+    for part in read_images(paths, classifier.image_size, report, outputs):
+        scores.append(predict_part(classifier, part, device).predictions.unknown_scores)
         failures += part.failures
-        done += len(part.names) + len(part.failures)
-        report(done)
-    new = np.concatenate(scores)
-    if not len(new):
-        raise DataError(f"no image can be decoded, of {len(failures):,}; {failures[0].reason}")
-    return new, failures
+    return np.concatenate(scores), failures
 
 
 def _lines(found: "Drift", title: str) -> Iterator[str]:

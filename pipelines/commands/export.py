@@ -15,7 +15,6 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.output_files import check_output, write_output
 from proser_core.data.readers.image_files import check_paths
-from proser_core.errors import DataError
 from proser_core.titles import counted
 
 ONNX = ".onnx"
@@ -76,17 +75,15 @@ def export(request: ExportRequest, console: Console) -> int:
 
 def _images(request: ExportRequest, size: int) -> np.ndarray:
     """Of the request, or random ones: uint8[N, size, size, 3]."""
-    from pipelines.inference.predictions import decoded_parts  # these load torch
+    from pipelines.inference.predictions import read_images  # these load torch
     from proser_core.recognition.program_check import random_images
 
     if not request.images:
         return random_images(size)
     images = np.empty((0, size, size, 3), np.uint8)
-    with closing(decoded_parts(request.images, size)) as parts:
+    with closing(read_images(request.images, size, lambda done: None)) as parts:
         for part in parts:
             images = np.concatenate([images, part.images])[:MOST_IMAGES]
             if len(images) == MOST_IMAGES:
                 break
-    if not len(images):
-        raise DataError(f"none of the images of {' '.join(request.images)} can be decoded; give others to compare on")
     return images

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.inference.predictions import decoded_parts
+from pipelines.inference.predictions import read_images
 from proser_core.data.decoded_photos import digest_of, numbered
 from proser_core.data.decoding import Failure, read_content
 from proser_core.data.readers.image_files import pieces
@@ -66,15 +66,12 @@ def folder_logits(
     logits, not the images. Raises DataError where no image can be decoded."""
     compute = classifier.embeddings if embeddings else classifier.logits
     tables, folders, failures = list[LogitTable](), list[str](), list[Failure]()
-    for part in decoded_parts([str(folder)], classifier.image_size):
+    for part in read_images([str(folder)], classifier.image_size, report):
         failures += part.failures
         if part.names:
             tables.append(compute(part.images, device))
             inside = [Path(name).relative_to(folder).parts for name in part.names]
             folders += [parts[0] if len(parts) > 1 else "" for parts in inside]
-        report(len(folders) + len(failures))
-    if not tables:
-        raise DataError(f"no image below {folder} can be decoded, of {len(failures):,}; {failures[0].reason}")
     spelt = {name: as_spelt(name, classifier.class_names) for name in set(folders)}
     return FolderLogits(joined(tables), [spelt[name] for name in folders], failures)
 

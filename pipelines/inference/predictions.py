@@ -1,6 +1,6 @@
 """Predictions of a classifier on images by path, part by part: memory does not grow with their number."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ import numpy as np
 
 from proser_core.data.decoding import Failure
 from proser_core.data.readers.image_files import NO_OUTPUTS, Decoded, Outputs, decoded, pieces
+from proser_core.errors import DataError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 
@@ -27,7 +28,7 @@ class PredictedPart:
     pixels: np.ndarray
 
 
-def predict_part(classifier: OpenSetClassifier, part: Decoded, device: str, num_kept: int) -> PredictedPart:
+def predict_part(classifier: OpenSetClassifier, part: Decoded, device: str, num_kept: int = 0) -> PredictedPart:
     """Classify decoded images, and keep the pixels of the `num_kept` most unknown ones."""
     predictions = classifier.predict(part.images, device) if part.names else classifier.no_predictions()
     most_unknown = np.argsort(-predictions.unknown_scores, kind="stable")[:num_kept]
@@ -43,6 +44,23 @@ def decoded_parts(paths: Sequence[str], size: int, outputs: Outputs = NO_OUTPUTS
         while (part := coming.result()) is not None:
             coming = ahead.submit(next, parts, None)
             yield part
+
+
+def read_images(
+    paths: Sequence[str], size: int, report: Callable[[int], None], outputs: Outputs = NO_OUTPUTS
+) -> Generator[Decoded, None, None]:
+    """As `decoded_parts`; `report` gets how many images the caller is done with, the skipped ones among them. Raises
+    DataError at the end where none could be decoded."""
+    done, first, has_images = 0, "", False
+    with closing(decoded_parts(paths, size, outputs)) as parts:
+        for part in parts:
+            yield part
+            has_images = has_images or bool(part.names)
+            first = first or next((failure.reason for failure in part.failures), "")
+            done += len(part.names) + len(part.failures)
+            report(done)
+    if not has_images:
+        raise DataError(f"no image can be decoded, of {done:,}; {first}")
 
 
 def predict_paths(

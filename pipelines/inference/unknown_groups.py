@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
 
-from pipelines.inference.predictions import decoded_parts
+from pipelines.inference.predictions import read_images
 from pipelines.reports.page import thumbnail
 from proser_core.data.decoding import Failure
 from proser_core.data.readers.image_files import Decoded, Found
@@ -67,15 +67,11 @@ def review_images(
     if found.has_parquet:
         raise DataError("a Parquet file was given, and named images are copied as files; give folders of image files")
     reviewed = Reviewed()
-    for part in decoded_parts(paths, classifier.image_size):
+    for part in read_images(paths, classifier.image_size, report):
         reviewed.failures += part.failures
         reviewed.total += len(part.names)
         if part.names:
             _add(reviewed, classifier, part, device)
-        report(reviewed.total + len(reviewed.failures))
-    if not reviewed.total:
-        failures = reviewed.failures
-        raise DataError(f"no image can be decoded, of {len(failures):,}; {failures[0].reason}")
     return reviewed
 
 

@@ -72,7 +72,7 @@ def test_in_onnx_it_is_compared_on_images_that_are_given(
     assert (code, "compared on 5 images" in out, (tmp_path / "digits.onnx").is_file()) == (0, True, True)
     (tmp_path / "5.png").rename(tmp_path / "none.png")
     code, _, error = proser("export", model, *arguments[:-1], str(tmp_path / "none.png"))
-    assert (code, "can be decoded" in error) == (2, True)
+    assert (code, "no image can be decoded, of 1; " in error) == (2, True)
 
 
 def test_it_is_compared_on_the_first_256_images_of_all_files(
