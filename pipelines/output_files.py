@@ -18,13 +18,14 @@ RESULTS, FIGURES, TABLES = "results.md", "figures", "tables"  # of a report: for
 RECIPE = f"{TABLES}/recipe.json"
 
 
-def check_output(path: Path | None, option: str, endings: Iterable[str]) -> None:
-    """Raises ConfigError for a path with another ending, or one that cannot be written."""
+def check_output(path: Path | None, option: str, endings: Iterable[str] = ()) -> None:
+    """Raises ConfigError for a path with another ending, where there are `endings`, or one that cannot be written."""
     if path is None:
         return
     try:
-        if path.suffix not in endings or path.is_dir():
-            raise ConfigError(f"{option} got {path}; need a file that ends in {', '.join(endings)}")
+        if (endings and path.suffix not in endings) or path.is_dir():
+            ending = f" that ends in {', '.join(endings)}" if endings else ""
+            raise ConfigError(f"{option} got {path}; need a file{ending}")
         if not path.parent.is_dir():
             raise ConfigError(f"{option} got {path}, and there is no folder {path.parent}; make it, or give another")
         beside = temporary_path(path)  # where the file is written before it is renamed

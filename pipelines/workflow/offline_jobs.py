@@ -1,8 +1,6 @@
 """To a machine without Ray and back: `proser job` writes the trainings, `proser import` takes their outcome. The
 fine-tunes of JOB.json are the sweep of an import, which trains nothing."""
 
-import shlex
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pipelines.console import say
+from pipelines.output_files import check_output
 from pipelines.storage.opening import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.checks import decide_features
@@ -92,7 +91,7 @@ def save_job(
 ) -> list[str]:
     """Write one job file, with a storage also the prepared images; the names of what lies next to it and travels with
     it. Raises ProserError for what cannot be trained, or a file, given by `option`, that cannot be written."""
-    _check_output(output, option)
+    check_output(output, option)
     refuse_streaming(recipe)
     check_recipe(recipe)
     if recipe.calibration.development:
@@ -112,25 +111,6 @@ def save_job(
         place = root.resolve() if root is not None and task is None else None
         weights = JobFile(recipe, tuple(finetunes), task, place, code, own_methods).save(output)
     return [str(name) for name in (task, weights) if name]
-
-
-def _check_output(output: Path, option: str) -> None:
-    """Raises ConfigError, before any work, where no file can be written."""
-    if output.is_dir() or not output.parent.is_dir():
-        raise ConfigError(f"{option} got {output}; need a file in a folder that exists, such as {_example(output)}")
-    try:
-        with tempfile.TemporaryFile(dir=output.parent):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f"{option} got {output}, which cannot be written ({error.strerror}); give another folder"
-        ) from error
-
-
-def _example(output: Path) -> str:
-    """A file to name in the folder that was given, or the command after which the file can be written."""
-    is_file = output.suffix and not output.is_dir()
-    return f"this one after `mkdir -p {shlex.quote(str(output.parent))}`" if is_file else str(output / "JOB.json")
 
 
 def import_job(out: Path, storage: Path, console: Console) -> int:

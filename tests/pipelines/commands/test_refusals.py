@@ -133,7 +133,7 @@ LINES = {
     "run digits --pretrained file": "cannot be read",
     "import nowhere": "nowhere/JOB.json does not exist",
     "job cifar100 --with-task": "--data-dir",
-    "job digits -o nowhere/JOB.json": "this one after `mkdir -p nowhere`",
+    "job digits -o nowhere/JOB.json": "there is no folder nowhere; make it, or give another",
     "job digits -o .": "--output got .; need a file",
     "job digits --storage elsewhere": "--storage elsewhere is for the images that --with-task prepares",
     "job digits -o /proc/JOB.json": "/proc/JOB.json, which cannot be written (No such file or directory); give another",
