@@ -49,8 +49,6 @@ class Cluster:
     """Whether times of trainings are compared, so that each has as many cores as it asks for and no more."""
     grows_to: list[dict[str, float]] = field(default_factory=list)
     """Resources of each machine of an autoscaling cluster at full size; empty for one of fixed size."""
-    trains_here: bool = False
-    """Whether the trainings that run, or ran last, do so in this process, which needs no Ray."""
     _nodes: list[dict[str, float]] = field(default_factory=list)
 
     def connect(self) -> dict[str, float]:
@@ -195,8 +193,7 @@ class Cluster:
         Trainings that still run after `max_seconds` (0: no limit) are stopped. Raises StorageError where the disk is
         full: no other training would end either.
         """
-        self.trains_here = all(job.embeddings for job in jobs)  # each takes a second: less than a worker's start
-        if self.trains_here:
+        if all(job.embeddings for job in jobs):  # each takes a second: less than a worker's start
             self._run_here(jobs, max_seconds)
             return
         self.connect()

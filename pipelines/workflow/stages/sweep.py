@@ -5,7 +5,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
@@ -95,8 +94,8 @@ def _train(
             return
         pauses = {trial.key: pause_at(percent, trial.recipe.finetune.epochs) for trial in some}
         now = [replace(jobs[key], pause=pause) for key, pause in pauses.items()]
-        watch.running = {trial.key: pauses[trial.key] or trial.recipe.finetune.epochs for trial in some}
-        watch.ends = started + limit if limit else math.inf
+        expected = {trial.key: pauses[trial.key] or trial.recipe.finetune.epochs for trial in some}
+        watch.expect(expected, started + limit if limit else math.inf)
         left, titles = left if limit else 0.0, {trial.key: trial.name for trial in some}
         session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left, titles=titles)
 
@@ -115,11 +114,8 @@ def track_rows(rows: Sequence[Row], session: TrainingSession) -> None:
 
 
 class SweepWatch:
-    """Reads the trials' folders while those of the keys `running` run, to so many epochs each: progress for the
-    terminal, metrics for tracking. Those `stoppable` do not all train to their ends; `ends` is when all are stopped."""
-
-    running: Mapping[str, int] = MappingProxyType({})
-    ends = math.inf
+    """Reads the trials' folders while some of them run: progress for the terminal, metrics for tracking. Those
+    `stoppable` do not all train to their ends."""
 
     def __init__(
         self,
@@ -137,13 +133,19 @@ class SweepWatch:
         before = sum(len(spec.read_epochs(trial.folder)) for trial in trials)
         self._total = before + sum(map(sum, epochs_left(trials, stoppable)))
         self.progress = ProgressBar(session.console, "sweep", self._total, "epochs", "")
+        self._running: Mapping[str, int] = {}
+        self._ends = math.inf
+
+    def expect(self, epochs: Mapping[str, int], ends: float) -> None:
+        """From now on the trials of these keys run, to so many epochs each; all are stopped when the clock `ends`."""
+        self._running, self._ends = epochs, ends
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a
         poll comes every second, and a sweep may have thousands of folders."""
         self._session.store.poll_if_due([trial.folder for trial in self._trials])
         self._shortage.poll()
-        running = self.running  # the main thread replaces it between rungs
+        running = self._running  # the main thread replaces it between rungs
         begun = {path.name for path in self._trials[0].folder.parent.glob("*")}
         trials = [trial for trial in self._trials if trial.key in begun and trial.key not in self._tracked]
         # before the epochs are read: of a trial that has ended, all of them are on disk by then
@@ -164,10 +166,10 @@ class SweepWatch:
         self.progress.update(
             done,
             f"{ended}/{len(self._trials)} trials",
-            first_epoch(self._session, running),
+            first_epoch(self._session, self._trials[0].recipe, "finetune", running),
             running or 1,
             self._total - sum(self._lost.values()),
-            self.ends - time.monotonic(),
+            self._ends - time.monotonic(),
         )
 
     def _track(self, trial: Trial, epochs: list[dict[str, float]], ended: bool) -> None:

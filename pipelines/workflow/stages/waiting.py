@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.workflow.session import TrainingSession
+from proser_core.config import Recipe
 from proser_core.jobs import spec
 from proser_core.jobs.own_networks.plans import OwnPlan
 from proser_core.jobs.trials import Pretraining
@@ -46,7 +47,7 @@ def show_progress(
         epochs = {folder: spec.read_epochs(folder) for folder in folders}
         begun = [plan for plan in plans if plan.folder.is_dir() and not (plan.folder / MANIFEST).is_file()]
         running = number_running(session, len(begun), workers)
-        doing = first_epoch(session, running)
+        doing = first_epoch(session, plans[0].recipe, stage, running)
         progress.update(sum(map(len, epochs.values())), note(begun[:running], epochs), doing, running or 1)
         track(epochs)
 
@@ -60,9 +61,10 @@ def number_running(session: TrainingSession, begun: int, workers: int) -> int:
     return begun if session.cluster.starting else min(begun, session.cluster.concurrent_jobs(workers))
 
 
-def first_epoch(session: TrainingSession, running: int) -> str:
-    """What goes on until the first epoch of any training is done; nothing where trainings take seconds."""
-    if session.cluster.trains_here:
+def first_epoch(session: TrainingSession, recipe: Recipe, kind: str, running: int) -> str:
+    """What goes on until the first epoch of any training of this kind is done; nothing where heads of embeddings are
+    trained, each within seconds."""
+    if recipe.network.is_frozen(kind):
         return ""
     many = f" of {running} trainings" if running > 1 else ""
     return session.cluster.starting or (f"first epoch{many}" if running else "starting workers")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -65,12 +66,7 @@ def test_an_epoch_is_never_cut_in_two_requests(parent: ParentRun, monkeypatch: p
 
 def session_with_room(store: Storage, trainings: int) -> Mock:
     """A session whose cluster trains so many at a time."""
-    cluster = {
-        "starting": "",
-        "trains_here": False,
-        "shortage.return_value": "",
-        "concurrent_jobs.return_value": trainings,
-    }
+    cluster = {"starting": "", "shortage.return_value": "", "concurrent_jobs.return_value": trainings}
     return Mock(store=store, console=Console(file=io.StringIO()), cluster=Mock(**cluster))
 
 
@@ -97,7 +93,7 @@ def test_a_bar_counts_what_will_be_trained_and_what_runs(split: TrainedSplit, tm
     points = [replace(split.recipe.finetune, epochs=4, beta=float(beta)) for beta in range(12)]
     trials = split.trials(points, Storage(tmp_path))
     watch = SweepWatch(session_with_room(Storage(tmp_path), 2), trials, TrialRows({}, {}, (), lambda: "silent"))
-    watch.running = {trial.key: 4 for trial in trials}
+    watch.expect({trial.key: 4 for trial in trials}, math.inf)
     for trial in trials:
         trial.folder.mkdir(parents=True)
     watch.poll()

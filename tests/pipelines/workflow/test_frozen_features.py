@@ -19,9 +19,9 @@ from pipelines.tracking.models import load
 from pipelines.workflow.checks import decide_features
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.stages.waiting import first_epoch
-from proser_core.config import NetworkConfig, Recipe
+from proser_core.config import NetworkConfig, Recipe, from_json
 from proser_core.errors import ConfigError
-from proser_core.jobs.spec import EMBEDDINGS
+from proser_core.jobs.spec import EMBEDDINGS, Job
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "no_ray")
 
@@ -64,9 +64,9 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
 ) -> None:
     said, train = list[str](), Cluster._run_here
 
-    def watched(cluster: Cluster, *others: Any) -> None:
-        said.append(first_epoch(Mock(cluster=cluster), 0))
-        train(cluster, *others)
+    def watched(cluster: Cluster, jobs: list[Job], *others: Any) -> None:
+        said.append(first_epoch(Mock(cluster=cluster), from_json(Recipe, jobs[0].recipe), jobs[0].kind, 0))
+        train(cluster, jobs, *others)
 
     monkeypatch.setattr(Cluster, "_run_here", watched)
     code, text = printed(run, RunRequest(recipe, my_images, run_folder.storage))
