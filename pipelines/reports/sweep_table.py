@@ -37,7 +37,7 @@ class SweepTable:
     images: str = ""
     """Data set, class splits and seed, for titles."""
     data_set: str = ""
-    """Of known and unknown classes alike; empty where they are of two, and in older files."""
+    """The one that known and unknown classes are of; empty where they are of two."""
 
     @property
     def split(self) -> ClassSplit:

@@ -257,7 +257,6 @@ def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Stor
     inputs = read_json(trial.path / MANIFEST)["inputs"]
     if inputs["weights"]:
         return _input_of(trial, "weights", spec.PRETRAIN, store)
-    recipe = replace(recipe, precision="bf16" if inputs["bf16"] else "fp32")  # which sweeps once left to each machine
     plan = plan_pretraining(recipe, task, trial.path.parents[1], code=inputs["code"])
     return find_artefact(store, plan.folder)
 
