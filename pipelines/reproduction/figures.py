@@ -10,9 +10,9 @@ from pipelines.reproduction.paper_figures.stage import check_drawable
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.reproduction.request import FiguresRequest
 from pipelines.workflow import dag as workflow_dag
-from pipelines.workflow.checks import check_run
+from pipelines.workflow.checks import check_run, decided_recipe
 from pipelines.workflow.run_stages import open_run_of
-from pipelines.workflow.session import begin, close, execute, open_session
+from pipelines.workflow.session import announce, close, execute, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
 
 
@@ -22,7 +22,8 @@ def reproduce_figures(request: FiguresRequest, command: str, console: Console) -
     started = time.monotonic()
     data_dir, storage = request.data_dir, request.storage
     check_drawable(request.recipe)
-    recipe = begin(request.recipe.name, request.recipe, data_dir, storage, console)
+    recipe = decided_recipe(request.recipe, data_dir, storage)
+    announce(recipe.name, request.recipe, recipe, data_dir, storage, console)
     inputs = check_run(recipe, data_dir)
     outliers = {study.data.name: study.data.outliers for study in STUDIES.values() if study.data.outliers}
     work = "proser reproduce figures"

@@ -25,7 +25,6 @@ from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import away, shown_uri, tracking_errors
 from pipelines.tracking.system_metrics import system_metrics
-from pipelines.workflow.checks import decided_recipe
 from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
@@ -91,13 +90,6 @@ def open_session(
         store.progress = partial(stage_bar, console)
         cluster_here = Cluster(cluster, store, stops_trials, compares_times, grows_to)
         yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)
-
-
-def begin(title: str, asked: Recipe, data_dir: DataRoot, storage: Path | str, console: Console) -> Recipe:
-    """Check and print where a command works, and what is known to be wrong with its images; the recipe for workers."""
-    recipe = decided_recipe(asked, data_dir, storage)
-    announce(title, asked, recipe, data_dir, storage, console)
-    return recipe
 
 
 def announce(

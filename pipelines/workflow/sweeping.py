@@ -11,12 +11,13 @@ from pipelines.reports.sweep_table import read_table
 from pipelines.reports.terminal import sweep_tables
 from pipelines.tracking.server import check_tracking
 from pipelines.workflow import dag
+from pipelines.workflow.checks import decided_recipe
 from pipelines.workflow.plan.disk import check_disk, disk_needed
 from pipelines.workflow.plan.photos import plan_photos
 from pipelines.workflow.plan.table import cost_lines, plan_table
 from pipelines.workflow.plan.trainings import SplitPlan, has_begun, measure, plan_splits
 from pipelines.workflow.requests import SweepRequest
-from pipelines.workflow.session import Session, begin, close, execute, open_run, open_session
+from pipelines.workflow.session import Session, announce, close, execute, open_run, open_session
 from pipelines.workflow.stages.report import promotion_note
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
@@ -34,7 +35,8 @@ def sweep(request: SweepRequest, console: Console) -> int:
     any work for whatever can be refused."""
     started = time.monotonic()
     data_dir = listed_once(request.data_dir)
-    recipe = begin(request.title, request.recipe, data_dir, request.storage, console)
+    recipe = decided_recipe(request.recipe, data_dir, request.storage)
+    announce(request.title, request.recipe, recipe, data_dir, request.storage, console)
     request = replace(request, recipe=recipe)
     inputs = _inputs(request, data_dir)
     with open_session(
