@@ -146,29 +146,30 @@ def measure(plans: Sequence[SplitPlan], cluster: Cluster, known: Mapping[str, Co
     # which weights a step begins from does not change what it costs, and not all machines may have the file
     recipe = replace(recipe, network=replace(recipe.network, weights_file=""))
     missing = {"pretrain": sum(not plan.pretrained for plan in plans), "finetune": sum(plan.missing for plan in plans)}
-    costs: Costs = {}
-    for kind, count in missing.items():
-        if not count:  # the cluster is not asked then: that would start Ray
-            continue
-        if recipe.network.is_frozen(kind):
-            costs[kind] = Cost(measure_heads(kind, recipe), recipe.cluster.cpus_per_worker, 1, None)  # type: ignore[arg-type]
-            continue
-        _, workers = recipe.training(kind)
-        used = cluster.with_idle_cores(len(plans), workers) if kind == "pretrain" else cluster
-        at_once = max(1, min(used.concurrent_jobs(workers), count))
-        if kind in known and known[kind].at_once == at_once:
-            costs[kind] = known[kind]
-            continue
-        copies = min(at_once * workers, 4)  # side by side, as the trainings will be
-        fields = to_json(replace(recipe, cluster=used.config))
-        measured = used.call_on_workers(measure_training_step, (kind, fields), copies)
-        step = max(measured, key=lambda step: step.step_seconds)
-        step = replace(step, memory_bytes=max(each.memory_bytes for each in measured))
-        if step.device_total:
-            step = replace(step, device_bytes=step.device_bytes + max(bytes_of_crops(plan) for plan in plans))
-        costs[kind] = Cost(step, used.config.cpus_per_worker, at_once, cluster.fitting(step.memory_bytes, workers))
-        _check_memory(recipe, kind, costs[kind].step)
-    return costs
+    # the cluster is not asked where nothing is missing: that would start Ray
+    return {kind: _cost(kind, count, recipe, plans, cluster, known) for kind, count in missing.items() if count}
+
+
+def _cost(
+    kind: str, count: int, recipe: Recipe, plans: Sequence[SplitPlan], cluster: Cluster, known: Mapping[str, Cost]
+) -> Cost:
+    """What `count` trainings of a kind cost, measured unless it is known."""
+    if recipe.network.is_frozen(kind):
+        return Cost(measure_heads(kind, recipe), recipe.cluster.cpus_per_worker, 1, None)  # type: ignore[arg-type]
+    _, workers = recipe.training(kind)
+    used = cluster.with_idle_cores(len(plans), workers) if kind == "pretrain" else cluster
+    at_once = max(1, min(used.concurrent_jobs(workers), count))
+    if kind in known and known[kind].at_once == at_once:
+        return known[kind]
+    copies = min(at_once * workers, 4)  # side by side, as the trainings will be
+    fields = to_json(replace(recipe, cluster=used.config))
+    measured = used.call_on_workers(measure_training_step, (kind, fields), copies)
+    step = max(measured, key=lambda step: step.step_seconds)
+    step = replace(step, memory_bytes=max(each.memory_bytes for each in measured))
+    if step.device_total:
+        step = replace(step, device_bytes=step.device_bytes + max(bytes_of_crops(plan) for plan in plans))
+    _check_memory(recipe, kind, step)
+    return Cost(step, used.config.cpus_per_worker, at_once, cluster.fitting(step.memory_bytes, workers))
 
 
 def bytes_of_crops(plan: SplitPlan) -> int:
