@@ -34,10 +34,10 @@ from pipelines.tracking.server import check_tracking, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.checks import decide_precision, for_workers
 from pipelines.workflow.offline_jobs import one_process
-from pipelines.workflow.plan.disk import check_disk, disk_needed
+from pipelines.workflow.plan.disk import check_disk
 from pipelines.workflow.plan.evaluation import seconds_of_passes
 from pipelines.workflow.plan.own_networks import MissingNetwork, measure_networks, missing_networks
-from pipelines.workflow.plan.table import cost_lines, plan_table
+from pipelines.workflow.plan.table import Plan
 from pipelines.workflow.plan.trainings import SplitPlan, measure, plan_splits
 from pipelines.workflow.session import Session, close, execute, open_run, open_session
 from pipelines.workflow.stage import stage_code
@@ -132,25 +132,26 @@ def _print_plans(request: ReproduceRequest, studies: Sequence[PreparedStudy], se
 def _print_plan(
     request: ReproduceRequest,
     study: PreparedStudy,
-    plans: Sequence[SplitPlan],
+    splits: Sequence[SplitPlan],
     missing: Sequence[MissingNetwork],
     session: Session,
 ) -> int:
     """Measure and print what a study costs; the bytes that it needs."""
     data = study.recipes[0].data
-    costs = measure(plans, session.cluster)
+    costs = measure(splits, session.cluster)
+    plan = Plan(splits, costs)
     networks_plan = measure_networks(missing, request.schedule, study.recipes[0], session.cluster)
     first = {
         "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
         "methods": "; ".join(method_names(request)),
     }
     networks = 1 + len(study.inputs.finetunes)  # of each class split, the pretrained one first
-    passes = sum(seconds_of_passes(split, costs, networks) for split in plans) if costs else 0.0
-    compared = {"compare": passes} if passes else {}
-    lines = cost_lines(plans, costs, after=compared) if costs or not missing else {}  # not: nothing to train
-    table = plan_table(f"Plan: {study.name}", plans, first, "those of the methods", lines | networks_plan.lines())
+    passes = sum(seconds_of_passes(split, costs, networks) for split in splits) if costs else 0.0
+    # not: nothing to train
+    lines = plan.cost_lines({"compare": passes} if passes else {}) if costs or not missing else {}
+    table = plan.table(f"Plan: {study.name}", first, "those of the methods", lines | networks_plan.lines())
     session.console.print(table, highlight=False)
-    return disk_needed(plans, costs) + networks_plan.disk
+    return plan.disk + networks_plan.disk
 
 
 def _compared(request: ReproduceRequest, study: PreparedStudy, session: Session) -> ComparedStudy:

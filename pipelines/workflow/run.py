@@ -8,10 +8,10 @@ from rich.console import Console
 
 from pipelines.tracking.server import check_tracking
 from pipelines.workflow.checks import CheckedRun
-from pipelines.workflow.plan.disk import check_disk, disk_needed
+from pipelines.workflow.plan.disk import check_disk
 from pipelines.workflow.plan.evaluation import seconds_of_passes
 from pipelines.workflow.plan.photos import PhotoPlan, plan_photos
-from pipelines.workflow.plan.table import cost_lines, plan_table
+from pipelines.workflow.plan.table import Plan, in_words
 from pipelines.workflow.plan.trainings import Costs, SplitPlan, measure, plan_splits
 from pipelines.workflow.refit import choose_and_refit, planned_inputs
 from pipelines.workflow.requests import RunRequest
@@ -20,7 +20,6 @@ from pipelines.workflow.session import Session, announce, open_session
 from pipelines.workflow.training import TrainingInputs
 from proser_core.data.data_sets import open_data_set
 from proser_core.jobs.evaluation_probe import measure_evaluation
-from proser_core.titles import counted
 
 
 def run_checked(request: RunRequest, checked: CheckedRun, console: Console) -> int:
@@ -66,22 +65,21 @@ class Planned:
 def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan, before: Planned) -> Planned:
     """This plan after the one `before`, and what both cost. Raises ClusterError where the cluster cannot train what is
     missing, ConfigError where the disk cannot hold it."""
-    plans = [replace(each, embedded_before=before.embedded) for each in plan_splits(inputs, session.store)]
-    costs = measure(plans, session.cluster, before.costs)
-    disk = before.disk + disk_needed(plans, costs) + photos.disk
+    splits = [replace(each, embedded_before=before.embedded) for each in plan_splits(inputs, session.store)]
+    costs = measure(splits, session.cluster, before.costs)
+    plan = Plan(splits, costs, photos)
+    disk = before.disk + plan.disk
     check_disk(disk, session.store)
-    spaces = ", ".join(f"{name} ({counted(len(points), 'point')})" for name, points in inputs.spaces.items())
-    first = ({"search space": spaces} if spaces else {}) | photos.lines()
+    spaces = in_words(inputs.spaces)
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, duplicates counted once"
-    evaluated = {"evaluate": _evaluation_seconds(plans[0], costs)} if costs else {}
-    below = cost_lines(plans, costs, photos.seconds, evaluated)
+    below = plan.cost_lines({"evaluate": _evaluation_seconds(splits[0], costs)} if costs else {})
     if costs:
-        without_ray = all(plans[0].recipe.network.is_frozen(kind) for kind in costs)
+        without_ray = all(splits[0].recipe.network.is_frozen(kind) for kind in costs)
         more = "tables and figures" if without_ray else "Ray's start, tables and figures"
         below[""] = f"{more} take some seconds more"
-    table = plan_table(title, plans, first, each, below)
+    table = plan.table(title, {"search space": spaces} if spaces else {}, each, below)
     session.console.print(table, highlight=False)
-    return Planned(costs, before.embedded + sum(each.needs_embeddings for each in plans), disk)
+    return Planned(costs, before.embedded + sum(each.needs_embeddings for each in splits), disk)
 
 
 def _evaluation_seconds(split: SplitPlan, costs: Costs) -> float:

@@ -12,9 +12,9 @@ from pipelines.reports.terminal import sweep_tables
 from pipelines.tracking.server import check_tracking
 from pipelines.workflow import dag
 from pipelines.workflow.checks import decided_recipe
-from pipelines.workflow.plan.disk import check_disk, disk_needed
+from pipelines.workflow.plan.disk import check_disk
 from pipelines.workflow.plan.photos import plan_photos
-from pipelines.workflow.plan.table import cost_lines, plan_table
+from pipelines.workflow.plan.table import Plan, in_words
 from pipelines.workflow.plan.trainings import SplitPlan, has_begun, measure, plan_splits
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, announce, close, execute, open_run, open_session
@@ -24,7 +24,7 @@ from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of,
 from proser_core.data.data_sets import DataRoot, listed_once
 from proser_core.errors import ConfigError
 from proser_core.jobs.trials import check_recipe
-from proser_core.titles import counted, duration
+from proser_core.titles import duration
 from tune_spaces import draws_values
 
 REPORTED = "sweep_logged"
@@ -104,19 +104,17 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
     return plans
 
 
-def _plan(request: SweepRequest, inputs: TrainingInputs, plans: Sequence[SplitPlan], session: Session) -> Table:
+def _plan(request: SweepRequest, inputs: TrainingInputs, splits: Sequence[SplitPlan], session: Session) -> Table:
     """The plan, once it is known that there is room for it."""
-    costs = measure(plans, session.cluster)
-    photos = plan_photos([inputs], session.store)
-    check_disk(disk_needed(plans, costs) + photos.disk, session.store)
-    lines = cost_lines(plans, costs, photos.seconds)
+    plan = Plan(splits, measure(splits, session.cluster), plan_photos([inputs], session.store))
+    check_disk(plan.disk, session.store)
+    lines = plan.cost_lines()
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
-    spaces = ", ".join(f"{name} ({counted(len(found), 'point')})" for name, found in inputs.spaces.items())
     scores = promotion_note(request.recipe)
-    first = {"search spaces": spaces} | ({"scores": scores} if scores else {}) | photos.lines()
+    first = {"search spaces": in_words(inputs.spaces)} | ({"scores": scores} if scores else {})
     each = f"{sum(map(len, inputs.spaces.values()))} points, the recipe's own and the control, duplicates counted once"
-    return plan_table("Plan", plans, first, each, lines)
+    return plan.table("Plan", first, each, lines)
 
 
 def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:

@@ -14,7 +14,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.storage.storage import Storage
 from pipelines.workflow.plan.evaluation import seconds_of_passes
 from pipelines.workflow.plan.own_networks import MissingNetwork, OwnNetworksPlan
-from pipelines.workflow.plan.table import cost_lines
+from pipelines.workflow.plan.table import Plan
 from pipelines.workflow.plan.trainings import Cost, SplitPlan, bytes_of_crops, measure, plan_splits, seconds_left
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import CalibrationConfig, ClusterConfig
@@ -74,7 +74,7 @@ def test_the_plan_says_where_memory_is_short_and_how_many_trainings_fit(room: in
     images = {"train": 100, "val": 10, "development": 10, "test": 10}
     recipe = tiny_recipe()
     plan = SplitPlan(recipe, True, True, images, 4, 4, ((1, 1, 1, 1),))
-    lines = cost_lines([plan], measure([plan], Nodes(room)))
+    lines = Plan([plan], measure([plan], Nodes(room))).cost_lines()
     assert "3.0 GiB per worker" in lines["a fine-tune"]
     assert lines.get("memory") == line
 
@@ -105,7 +105,7 @@ def test_epochs_of_points_that_are_stopped_early_take_no_time() -> None:
         costs = {"finetune": Cost(StepCost(0.1, 100.0, 10, 0, 0, 0), 1, at_once, None)}
         assert seconds_left(plans[:1], costs) == pytest.approx({"fine-tune": whole * epoch})
         assert seconds_left(plans[1:], costs) == pytest.approx({"fine-tune": halved * epoch})
-    told = ["points that fall behind are stopped" in cost_lines([each], costs)["time"] for each in plans]
+    told = ["points that fall behind are stopped" in Plan([each], costs).cost_lines()["time"] for each in plans]
     assert told == [False, True]
 
 
