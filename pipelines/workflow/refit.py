@@ -43,40 +43,36 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
         recipes = _recipes(recipe, num_classes, data_dir)
         # what is refused is refused before the images are read
         *_, inputs = (check_run(each, data_dir) for each in recipes.values())
-    refit, proxied = recipes[ALL_CLASSES], None
+    refit = recipes[ALL_CLASSES]
     session.cluster.check()
     run = open_run_of(session.store, recipe, replace(inputs, spaces=spaces_of(recipe)), ["refit"])
     session.tracking.track(run.start)
     with mark_run_failed(run, session.store):
-        with pointing_to_inspection(recipe.data, data_dir):
-            task = OpenSetTask.load(prepare(refit, inputs.data_inputs[0], data_dir, session).path)
-        _say_classes(session, task)
-        for line in _few_to_calibrate(len(task.val), recipe.calibration.target_rate):
-            session.say(line)
-        if recipe.data.is_own:
-            for line in what_needs_a_look(task, recipe.data, data_dir):
-                session.say(f"  {line}")
+        task = _read_images(refit, inputs, data_dir, session)
         recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
-        proxy_recipe = proxy_of(recipe, _counts(task))
-        if proxy_recipe is None:
-            refit = with_batches(refit, len(task.train))
-            kept = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
-            session.say(
-                f"  2 classes are too few for a proxy: nothing is chosen ({', '.join(kept)}: as the recipe has it), "
-                "and how well unknown images are found is not measured"
-            )
-        else:
-            split = draw_split(proxy_recipe.data, num_classes)
-            size = int(np.isin(task.train.targets, split.known).sum())
-            proxy_recipe, refit = (with_batches(each, size) for each in (proxy_recipe, refit))
-            proxied = _choose(proxy_recipe, task.class_names, data_dir, session)
-            refit = replace(refit, finetune=proxied.finetune, calibration=proxied.calibration)
+        chosen = _choose_on_proxy(recipe, task, data_dir, session)
+        refit = with_batches(refit, len(task.train) if chosen is None else chosen.num_trained)
+        if chosen is not None:
+            refit = replace(refit, finetune=chosen.finetune, calibration=chosen.calibration)
             how = "with what the proxy chose" if recipe.space else "with the recipe's own point"
-            session.say(f"all {num_classes} classes, {how}: {proxied.name}")
-    proxy = None if proxied is None else proxied.proxy
+            session.say(f"all {num_classes} classes, {how}: {chosen.name}")
+    proxy = None if chosen is None else chosen.proxy
     inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)
-    failed = proxied is not None and proxied.has_failures
+    failed = chosen is not None and chosen.has_failures
     return max(int(failed), finish_run(inputs, session.follow(run), started))
+
+
+def _read_images(refit: Recipe, inputs: TrainingInputs, data_dir: DataRoot, session: Session) -> OpenSetTask:
+    """The images of all classes, and what is said of them."""
+    with pointing_to_inspection(refit.data, data_dir):
+        task = OpenSetTask.load(prepare(refit, inputs.data_inputs[0], data_dir, session).path)
+    _say_classes(session, task)
+    for line in _few_to_calibrate(len(task.val), refit.calibration.target_rate):
+        session.say(line)
+    if refit.data.is_own:
+        for line in what_needs_a_look(task, refit.data, data_dir):
+            session.say(f"  {line}")
+    return task
 
 
 def _few_to_calibrate(count: int, target_rate: float) -> Iterator[str]:
@@ -164,13 +160,29 @@ def with_batches(recipe: Recipe, size: int) -> Recipe:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The results of the proxy, and what it chose: the fine-tune, with its name, the score and the network."""
+    """The results of the proxy, and what it chose: the fine-tune, with its name, the score and the network; it was
+    trained on so many images."""
 
     proxy: Proxy
     finetune: FinetuneConfig
     calibration: CalibrationConfig
     name: str
     has_failures: bool
+    num_trained: int = 0
+
+
+def _choose_on_proxy(recipe: Recipe, task: OpenSetTask, data_dir: DataRoot, session: Session) -> _Chosen | None:
+    """Run the proxy of a recipe on the images of all classes; None, which is said, where they are too few for one."""
+    proxy = proxy_of(recipe, _counts(task))
+    if proxy is None:
+        kept = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
+        session.say(
+            f"  2 classes are too few for a proxy: nothing is chosen ({', '.join(kept)}: as the recipe has it), "
+            "and how well unknown images are found is not measured"
+        )
+        return None
+    size = int(np.isin(task.train.targets, draw_split(proxy.data, task.num_known).known).sum())
+    return replace(_choose(with_batches(proxy, size), task.class_names, data_dir, session), num_trained=size)
 
 
 def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: DataRoot, session: Session) -> _Chosen:
