@@ -1,13 +1,14 @@
 """The MLflow run of a finished sweep, by its name or its id, its trials and its report."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
-from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, find_tagged
+from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, find_tagged, run_of_its_own
 from pipelines.tracking.server import experiment_id, get_or_none, shown_uri
 from proser_core.errors import TrackingError, first_line
 
@@ -57,3 +58,14 @@ def trial_run(client: MlflowClient, sweep: Run, trial_key: str) -> str:
             f"{shown_uri()} has no run of trial {trial_key} of {sweep.info.run_name!r}; the same `proser sweep` logs it"
         )
     return str(found.info.run_id)
+
+
+def run_of_model(
+    client: MlflowClient, sweep: Run, trial_key: str, digest: str, members: int
+) -> AbstractContextManager[str]:
+    """The run of a model that is a trial of a sweep or, of more `members`, a run of its own by the digest of its card.
+    Raises as `trial_run`."""
+    if members == 1:
+        return nullcontext(trial_run(client, sweep, trial_key))
+    key = f"ensemble-{digest[:16]}"  # children of a sweep are told apart by their keys
+    return run_of_its_own(client, f"ensemble of {members}", {PARENT_TAG: sweep.info.run_id, TRIAL_KEY: key})

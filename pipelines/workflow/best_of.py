@@ -3,7 +3,7 @@ and development unknowns."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +14,8 @@ from pipelines.storage.opening import open_storage
 from pipelines.storage.storage import Storage, find_artefact, find_content
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
-from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, run_of_its_own
 from pipelines.tracking.server import connect
-from pipelines.tracking.sweep_runs import fetch_report, find_run, trial_run
+from pipelines.tracking.sweep_runs import fetch_report, find_run, run_of_model
 from pipelines.tracking.versions import CHOSEN_AMONG
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks
 from proser_core.baselines.controls import controls
@@ -70,29 +69,34 @@ def register_best(
         points = best_rows(table, recipe.finetune, split_index, members)
         rows = points[:members]
         _check(recipe, members)
-        with _opened(storage, recipe.calibration.reads_embeddings, say) as (root, store):
-            control = trained_control(table.rows, rows[0]["split_index"])
-            may_be_model = [*rows, control] if control and recipe.calibration.network != "proser" else rows
-            trials = [_trial(storage, root, store, row) for row in may_be_model]
-            task = _task_of(trials[0], store)
-            seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
-            recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
-            networks = Networks(recipe, task, trials[0].path.parent, store)
-            plain: PlainTables = (None, None)
-            if recipe.calibration.mirror or members > 1:
-                plain = _plain_tables(networks, trials[0], control, store)
-            folder, made_by = _classifier(networks, table, rows, control, plain, Path(place))
+        folder, network, networks = _saved(table, recipe, rows, storage, say, Path(place))
         digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name, CHOSEN_AMONG: str(len(points))}
-        if members == 1:
-            made: AbstractContextManager[str] = nullcontext(trial_run(client, run, made_by))
-        else:
+        if members > 1:
             tags["proser.members"] = "; ".join(row["name"] for row in rows)
-            key = f"ensemble-{digest[:16]}"  # children of a sweep are told apart by their keys
-            made = run_of_its_own(client, f"ensemble of {members}", {PARENT_TAG: run.info.run_id, TRIAL_KEY: key})
-        found = register(client, made, model or recipe.model_name, folder, digest, tags, data_sets(recipe, task))
-    network = next(row for row in may_be_model if row["key"] == made_by)
+        made = run_of_model(client, run, network["key"], digest, members)
+        images = data_sets(networks.recipe, networks.task)
+        found = register(client, made, model or recipe.model_name, folder, digest, tags, images)
     say(f"{found.name} version {found.version} is {_in_words(network, rows, len(points))}")
     return found
+
+
+def _saved(
+    table: SweepTable, recipe: Recipe, rows: Sequence[Row], storage: Path | str, say: Callable[[str], None], place: Path
+) -> tuple[Path, Row, Networks]:
+    """The folder of a saved classifier, which is the best trial of `rows`, the control in its place, or the ensemble of
+    all of them; the trial that it is or, of an ensemble, the best one; and the networks of that class split."""
+    with _opened(storage, recipe.calibration.reads_embeddings, say) as (root, store):
+        control = trained_control(table.rows, rows[0]["split_index"])
+        may_be_model = [*rows, control] if control and recipe.calibration.network != "proser" else rows
+        trials = [_trial(storage, root, store, row) for row in may_be_model]
+        task = _task_of(trials[0], store)
+        seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
+        recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
+        networks = Networks(recipe, task, trials[0].path.parent, store)
+        plain: PlainTables = (None, None)
+        if recipe.calibration.mirror or len(rows) > 1:
+            plain = _plain_tables(networks, trials[0], control, store)
+        return *_classifier(networks, table, rows, control, plain, place), networks
 
 
 def _check(recipe: Recipe, members: int) -> None:
@@ -168,8 +172,8 @@ def _trial(storage: Path | str, root: Path, store: Storage | None, row: Row) -> 
 
 def _classifier(
     networks: Networks, table: SweepTable, rows: Sequence[Row], control: Row | None, plain: PlainTables, place: Path
-) -> tuple[Path, str]:
-    """The folder of a saved classifier, and the key of the trial that it is or, of an ensemble, the best one."""
+) -> tuple[Path, Row]:
+    """The folder of a saved classifier, and the trial that it is or, of an ensemble, the best one."""
     split_index = rows[0]["split_index"]
     others = {each["name"]: each["metrics"] for each in table.controls if each["split_index"] == split_index}
     if networks.recipe.calibration.mirror:  # the sweep's own are not of mirrored images
@@ -177,12 +181,12 @@ def _classifier(
     if len(rows) == 1:
         return _save_best(networks, rows[0], control, others, place)
     others |= _ce_ensemble(networks, *plain)
-    return _save_ensemble(networks, rows, others, place), rows[0]["key"]
+    return _save_ensemble(networks, rows, others, place), rows[0]
 
 
 def _save_best(
     networks: Networks, row: Row, trained: Row | None, others: dict[str, Metrics], place: Path
-) -> tuple[Path, str]:
+) -> tuple[Path, Row]:
     """Save the best trial or, where the recipe has it or development data chooses it, the control beside it."""
     wanted, proser = networks.recipe.calibration.network, Candidate(row, networks.scored(row), PROSER)
     control = None
@@ -191,8 +195,7 @@ def _save_best(
     model, network = choose_network(wanted, proser, control)
     others = {PROSER: proser.scored.report.flat(), **others} if model is not proser else others
     others = {name: metrics for name, metrics in others.items() if name != model.method}
-    folder = networks.save_classifier(model.trial, model.scored, others, place, network=network)
-    return folder, model.trial["key"]
+    return networks.save_classifier(model.trial, model.scored, others, place, network=network), model.trial
 
 
 def _save_ensemble(networks: Networks, rows: Sequence[Row], others: dict[str, Metrics], place: Path) -> Path:
