@@ -12,7 +12,7 @@ from proser_core.store.files import disk_full_errors, temporary_path, write_atom
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PICTURES = (".png", ".pdf", ".svg", ".jpg")
+PICTURE_ENDINGS = (".png", ".pdf", ".svg", ".jpg")
 """Endings of the pictures that `write_picture` writes."""
 RESULTS, FIGURES, TABLES = "results.md", "figures", "tables"  # of a report: for people, and its folders
 RECIPE = f"{TABLES}/recipe.json"

@@ -11,7 +11,7 @@ from rich.console import Console
 from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, ignored_lines, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
-from pipelines.output_files import PICTURES, check_output, write_picture
+from pipelines.output_files import PICTURE_ENDINGS, check_output, write_picture
 from pipelines.progress import ProgressBar
 from proser_core.data.decoding import Failure
 from proser_core.data.readers.image_files import Outputs, check_paths, count_images, written_to
@@ -47,7 +47,7 @@ def drift(request: DriftRequest, console: Console) -> int:
     from pipelines.tracking.models import load
 
     device = chosen_device(request.device, console)
-    check_output(request.figure, "--figure", PICTURES)
+    check_output(request.figure, "--figure", PICTURE_ENDINGS)
     outputs = written_to(request.figure)
     check_paths(request.paths, outputs)
     model = load(request.model)

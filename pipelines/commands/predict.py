@@ -25,7 +25,7 @@ from pipelines.commands.model_options import (
 )
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say, shown
-from pipelines.output_files import PICTURES, check_output
+from pipelines.output_files import PICTURE_ENDINGS, check_output
 from pipelines.progress import ProgressBar
 from proser_core.data.decoding import Failure
 from proser_core.data.readers.image_files import Found, Outputs, check_paths, count_images, written_to
@@ -95,7 +95,7 @@ def predict(request: PredictRequest, console: Console) -> int:
     from pipelines.tracking.models import load
 
     request = replace(request, device=chosen_device(request.device, console, request.address))
-    check_output(request.contact_sheet, "--contact-sheet", PICTURES)
+    check_output(request.contact_sheet, "--contact-sheet", PICTURE_ENDINGS)
     check_output(request.output, "--output", FORMATS)
     outputs = written_to(request.output, request.contact_sheet)
     check_paths(request.paths, outputs)

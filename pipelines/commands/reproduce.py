@@ -7,7 +7,7 @@ from dataclasses import replace
 from pipelines.commands.parsing import parse, parse_with_schedule, show_names
 from pipelines.console import console
 from pipelines.recipes.schedules import with_schedule
-from pipelines.reproduction.protocols import FIGURES, headlines
+from pipelines.reproduction.protocols import PAPER_FIGURES, headlines
 from pipelines.reproduction.request import FiguresRequest, ReproduceRequest, Settings
 from proser_core.config import NetworkConfig, Recipe
 from proser_core.errors import ConfigError
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
         if name not in headlines():
             raise ConfigError(unknown_name("protocol", name, headlines()))
     command = shlex.join(["proser", "reproduce", *arguments])
-    return _figures(names, options, command) if FIGURES in names else _tables(names, options, command)
+    return _figures(names, options, command) if PAPER_FIGURES in names else _tables(names, options, command)
 
 
 def _tables(names: tuple[str, ...], options: list[str], command: str) -> int:
@@ -44,9 +44,9 @@ def _tables(names: tuple[str, ...], options: list[str], command: str) -> int:
 
 def _figures(names: tuple[str, ...], options: list[str], command: str) -> int:
     if len(names) > 1:
-        others = " ".join(name for name in names if name != FIGURES)
-        raise ConfigError(f"{FIGURES} has its own options; give `proser reproduce {others}` as another command")
-    request = parse(FiguresRequest, f"reproduce {FIGURES}", options)
+        others = " ".join(name for name in names if name != PAPER_FIGURES)
+        raise ConfigError(f"{PAPER_FIGURES} has its own options; give `proser reproduce {others}` as another command")
+    request = parse(FiguresRequest, f"reproduce {PAPER_FIGURES}", options)
     from pipelines.reproduction.figures import reproduce_figures  # it loads torch
 
     return reproduce_figures(request, command, console())

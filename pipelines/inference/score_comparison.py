@@ -12,12 +12,12 @@ from proser_core.recognition.logit_tables import select
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import candidates, fitted
 
-COMPARED = ("auroc", "macro_f1", "oscr", "fpr95")
+SCORE_METRICS = ("auroc", "macro_f1", "oscr", "fpr95")
 
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """COMPARED of each score by name, fractions, the model's own first; and why others are missing."""
+    """SCORE_METRICS of each score by name, fractions, the model's own first; and why others are missing."""
 
     own: str
     metrics: dict[str, dict[str, float]]
@@ -46,5 +46,5 @@ def compare_scores(classifier: OpenSetClassifier, scored: FolderLogits) -> Score
     for name, function in functions.items():
         calibration = calibrate(function(select(scored.logits, known)), classifier.calibration.target_rate)
         found = folder_metrics(replace(classifier, score_function=function, calibration=calibration), scored).metrics
-        metrics[name] = {each: value for each in COMPARED if (value := found[each]) is not None}
+        metrics[name] = {each: value for each in SCORE_METRICS if (value := found[each]) is not None}
     return ScoreComparison(own.name, metrics, missing)

@@ -30,7 +30,7 @@ from proser_core.recognition.result_tables import known_columns, known_legend
 from proser_core.titles import counted, percent
 
 LISTED = 30  # trials without a result that are listed
-COMPARED = (titles.MAX_LOGIT, titles.scored(titles.CONTROL, titles.MAX_LOGIT))
+TO_BEAT = (titles.MAX_LOGIT, titles.scored(titles.CONTROL, titles.MAX_LOGIT))
 """Controls that a point has to beat."""
 
 
@@ -113,7 +113,7 @@ def _against(space: Space) -> list[str]:
         return lines
     for control in controls_of(space.table):
         found = [(point, each) for point in space.ranked if (each := difference(point, control, SELECTION_METRIC))]
-        if control.label not in COMPARED or not found:
+        if control.label not in TO_BEAT or not found:
             continue
         if len(space.points) == 1:
             lines.append(f"On development macro-F1 it differs from {control.label} by {_points(found[0][1])}.")

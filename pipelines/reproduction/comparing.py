@@ -22,7 +22,7 @@ from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store
 from proser_core.titles import CHOSEN, scored
 
-COMPARED = "compared.json"
+COMPARED_FILE = "compared.json"
 Row = dict[str, Any]
 
 
@@ -61,14 +61,14 @@ def compare(
                 rows += _score_rows(method, network, tables_of(network), task, split, methods)
             except ProserError as error:  # the score that the recipe names cannot be fitted
                 failures.append(f"{title}, class split {split.index}: {error}")
-    write_json(folder / COMPARED, {"rows": rows, "failures": failures})
+    write_json(folder / COMPARED_FILE, {"rows": rows, "failures": failures})
     return BuildResult(complete=not failures)
 
 
 def read_compared(compared: Artefact) -> tuple[list[Row], list[str]]:
     """What `compare` wrote: rows of split_index, method, metrics, seconds, trained_on, what its own network said of
     itself and how its score was chosen, and why others are missing."""
-    found = read_json(compared.path / COMPARED)
+    found = read_json(compared.path / COMPARED_FILE)
     return found["rows"], found["failures"]
 
 

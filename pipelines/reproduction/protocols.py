@@ -219,11 +219,11 @@ PROTOCOLS = {
         "side by side slow each other down; --cluster.max-concurrent 1 makes times compare.",
     ),
 }
-FIGURES = "figures"
+PAPER_FIGURES = "figures"
 """Not a table: what `proser reproduce` draws by itself."""
 
 
 def headlines() -> dict[str, str]:
     """All that can be reproduced, by name."""
     found = {name: protocol.headline for name, protocol in PROTOCOLS.items()}
-    return found | {FIGURES: "The figures of the paper, from trainings on MNIST in a 2-d embedding"}
+    return found | {PAPER_FIGURES: "The figures of the paper, from trainings on MNIST in a 2-d embedding"}

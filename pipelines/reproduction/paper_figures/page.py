@@ -4,15 +4,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.output_files import FIGURES as PICTURES
-from pipelines.output_files import RESULTS, TABLES
+from pipelines.output_files import FIGURES, RESULTS, TABLES
 from pipelines.reports.page import HTML, Made, Section, embedded, write_page
 from proser_core.store.files import read_json
 from proser_core.titles import duration, percent
 
 NUMBERS = "figures.json"
 EXAMPLES = "outlier_examples_"
-FIGURES = {
+CAPTIONS = {
     "decision_boundaries": (
         "Decisions of each method in a 2-d embedding; shares of all test images, in percent",
         "fig. Visualization on open-set recognition of MNIST",
@@ -41,13 +40,13 @@ FIGURES = {
 def write_figures_page(drawn: Path, command: str, folder: Path) -> None:
     """Write the pages, with one section per figure in `drawn` and its numbers, and copy every file."""
     numbers = read_json(drawn / NUMBERS)
-    for place, pattern in ((TABLES, NUMBERS), (PICTURES, "*.png"), (PICTURES, "*.svg")):
+    for place, pattern in ((TABLES, NUMBERS), (FIGURES, "*.png"), (FIGURES, "*.svg")):
         (folder / place).mkdir(parents=True, exist_ok=True)
         for path in drawn.glob(pattern):
             shutil.copyfile(path, folder / place / path.name)
     points, sections = _points(numbers), []
-    for name, (headline, source) in FIGURES.items():
-        svg = folder / PICTURES / f"{name}.svg"
+    for name, (headline, source) in CAPTIONS.items():
+        svg = folder / FIGURES / f"{name}.svg"
         if svg.is_file():
             figures = [embedded(svg, headline, folder)]
             title = name.replace("_", " ")

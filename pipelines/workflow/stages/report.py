@@ -9,7 +9,7 @@ from pipelines.reports.figures.confusion import confusion_figure
 from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, score_histogram
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
-from pipelines.reports.results_page import COMPARED
+from pipelines.reports.results_page import TO_BEAT
 from pipelines.reports.scores_page import SCORES_PAGE, choice_facts, scores_page
 from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
@@ -133,7 +133,7 @@ def tabulate_run(
         others = {of_model: evaluation["methods"][PROSER]["flat"], **others}
     if recipe.calibration.mirror:
         others = {titles.scored(name, titles.MIRRORED): metrics for name, metrics in others.items()}
-    baselines = [row for row in unmirrored if row["name"] in COMPARED]
+    baselines = [row for row in unmirrored if row["name"] in TO_BEAT]
     baselines += [{"split_index": index, "name": name, "metrics": metrics} for name, metrics in others.items()]
     images = images_title(recipe.data, [index], [recipe.seed])
     infos = {space: spaces[space] if recipe.space else SpaceInfo()}
