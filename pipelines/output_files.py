@@ -42,7 +42,7 @@ def write_output(path: Path, content: bytes) -> None:
 
 
 def write_picture(figure: "Figure", path: Path) -> None:
-    """As `write_output`, of a figure in the format of the path's ending."""
+    """Write a figure atomically, in the format of the path's ending."""
     content = io.BytesIO()
     figure.savefig(content, format=path.suffix.removeprefix("."), dpi=150)
     write_output(path, content.getvalue())

@@ -76,7 +76,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self._print_if_due(text, (done, doing))
 
     def report(self, done: int, total: int) -> None:
-        """As `update`, of work that counts itself how much there is."""
+        """Show how much is done of work that counts its own total."""
         self.update(done, total=total)
 
     def _print_if_due(self, text: str, state: tuple[int, str]) -> None:

@@ -80,7 +80,7 @@ def _pod_resources(group: dict[str, Any]) -> Node:
 
 
 def _quantity(value: Any) -> float:
-    """As Kubernetes writes it: 3500m are 3500 thousandths."""
+    """A quantity as Kubernetes writes it: 3500m are 3500 thousandths."""
     text = str(value)
     return _number(text.removesuffix("m")) / 1000 if text.endswith("m") else _number(text)
 

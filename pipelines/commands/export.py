@@ -74,7 +74,7 @@ def export(request: ExportRequest, console: Console) -> int:
 
 
 def _images(request: ExportRequest, size: int) -> np.ndarray:
-    """Of the request, or random ones: uint8[N, size, size, 3]."""
+    """The images to compare on, uint8[N, size, size, 3]: those of the request, or random ones."""
     from pipelines.inference.predictions import read_images  # these load torch
     from proser_core.recognition.program_check import random_images
 

@@ -129,7 +129,7 @@ def _family(family: Family) -> str:
 
 
 def _missing(needed: str, origin: str) -> str:
-    """Of what is missing, the exact folders, and where to download them."""
+    """That images are missing: the exact folders, and where to download them."""
     return f"not found; needs {needed}" + (f". Download it from {origin}" if origin else "")
 
 

@@ -62,7 +62,8 @@ def _message(event: Any, arguments: Sequence[str], options: Callable[[], Iterabl
 
 
 def _not_recognised(words: Sequence[str], options: Iterable[str], arguments: Sequence[str]) -> str:
-    """Of an option by the nearest names; of another word, that it is one too many: a folder may be the images."""
+    """Name the options nearest to one that does not exist, or say that a word is one too many: a folder may be the
+    images."""
     typed = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
     if typed is None:
         given = {word.partition("=")[0] for word in arguments}
@@ -84,7 +85,7 @@ def nearest(typed: str, options: Iterable[str]) -> list[str]:
 
 
 def _name(argument: Any) -> str:
-    """As it is typed: --device, or MODEL of an argument without a name."""
+    """The argument as it is typed: --device, or MODEL of one without a name."""
     return str(argument.lowered.metavar if argument.is_positional() else argument.lowered.name_or_flags[-1])
 
 

@@ -39,7 +39,7 @@ FIRST = {
 }
 """By command, the ten options that people set first: `--help` explains these, `--help-all` all of them."""
 FIRST_OF_OWN_IMAGES = (*ANY_TRAINING, "dry_run", "model_name", *IMAGES)
-"""Those of `run` where every class is known, as in a folder of one's own images."""
+"""The same options of `run` where every class is known, as in a folder of one's own images."""
 ALL = "--help-all"
 HELP = ("-h", "--help", ALL)
 FLIPS: dict[str, Flip] = {"auto": "auto", "on": True, "off": False}

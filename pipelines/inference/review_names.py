@@ -136,7 +136,7 @@ def add_images(files: dict[str, list[Path]], images: Path, *, dry_run: bool = Fa
 
 
 def _digests(folders: Sequence[Path], failures: list[Failure]) -> set[str]:
-    """Those of all images below the folders that exist; what cannot be read is added to the failures."""
+    """The digests of all images below the folders that exist; what cannot be read is added to the failures."""
     found = [_digest(path) for folder in folders if folder.is_dir() for path in image_paths(folder)]
     failures += [each for each in found if isinstance(each, Failure)]
     return {each for each in found if isinstance(each, str)}

@@ -172,6 +172,6 @@ def _shown(candidate: Contender, champion: Contender, best: str = "**{}**") -> l
 
 
 def _in_words(metric: str) -> str:
-    """Of a metric on test images: AUROC, 15 unknown."""
+    """A metric on test images in words: AUROC, 15 unknown."""
     place, _, name = metric.rpartition("/")
     return METRICS[name] if place == "test" else f"{METRICS[name]}, {in_words(setting_at(place))}"

@@ -39,7 +39,7 @@ class Space:
     varied: list[str]
     info: SpaceInfo
     ranked: list[Point]
-    """Those that have finished, best first; those that lack a split after those that do not."""
+    """The points that have finished, best first; those that lack a split come last."""
 
     @property
     def title(self) -> str:

@@ -80,7 +80,7 @@ def _rows(table: SweepTable, trial: Row) -> list[dict[str, Any]]:
 
 
 def _param_types(table: SweepTable) -> dict[str, pa.DataType]:
-    """As declared in `FinetuneConfig`, whatever the values are; words for a field that it lacks."""
+    """Types of the parameters as `FinetuneConfig` declares them, whatever the values; text for others."""
     declared = get_type_hints(FinetuneConfig) | {"seed": int}
     names = dict.fromkeys(name for row in table.rows for name in row["params"])
     kept = [name for name in names if name == "seed" or name not in NOT_FIELDS]

@@ -220,7 +220,7 @@ PROTOCOLS = {
     ),
 }
 PAPER_FIGURES = "figures"
-"""Not a table: what `proser reproduce` draws by itself."""
+"""The name of what is no table: the figures that `proser reproduce` draws by itself."""
 
 
 def headlines() -> dict[str, str]:

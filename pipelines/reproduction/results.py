@@ -32,11 +32,11 @@ class SplitResult:
     method: str
     metrics: dict[str, float]
     seconds: float
-    """Of its trainings, the pretraining among them; 0 where nobody took the time."""
+    """Seconds of its trainings, the pretraining among them; 0 where nobody took the time."""
     trained_on: tuple[str, ...] = ()
     """The hardware of its trainings, in words."""
     own: dict[str, str] = field(default_factory=dict)
-    """Of a network of the method's own, `network`, its name, and `key`, that of its folder; else empty."""
+    """The `network` by name, and the `key` of its folder, where it is one of the method's own; else empty."""
     choice: str = ""
     """How its score was chosen, in words; empty where the method decides it."""
 
@@ -52,12 +52,12 @@ class MethodRow:
     method: str
     values: dict[int, float]
     scale: float = 100.0
-    """From values to what is shown, in points or seconds."""
+    """Factor from values to what is shown, in points or seconds."""
     quoted: tuple[Quoted, ...] = ()
     seconds: float = 0.0
-    """Of its trainings on one class split, as a mean; 0 where nobody took the time."""
+    """Mean seconds of its trainings on one class split; 0 where nobody took the time."""
     by_own_rule: bool = False
-    """Decided by a rule of its authors, and not by a threshold that keeps known images."""
+    """Whether it decides by a rule of its authors, and not by a threshold that keeps known images."""
 
     @property
     def mean(self) -> float:

@@ -70,7 +70,7 @@ async def _until_it_leaves(request: Request) -> None:
 
 
 def _has_left(leaving: "asyncio.Task[None]") -> bool:
-    """Not so where `receive` failed, as that of Ray Serve may: nothing is known of the client then."""
+    """Whether the client has left; where `receive` failed, as that of Ray Serve may, nothing is known of it: False."""
     return leaving.done() and not leaving.cancelled() and leaving.exception() is None
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 SWITCH = "RAY_SERVE_ENABLE_HA_PROXY"
 OWN_THREAD = "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD"
-"""Of a replica, for what it serves. Each request would cross to it and back; our routes leave the loop free anyway."""
+"""Whether a replica runs routes in a thread of its own. Each request would cross to it and back; our routes leave the
+loop free anyway."""
 DRAINING, DRAINING_S = "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S", 2
-"""In which HAProxy hears that a replica leaves; Ray's 30 are for load balancers of a cloud."""
+"""Seconds in which HAProxy hears that a replica leaves; Ray's 30 are for load balancers of a cloud."""
 HARD_STOP, MOST_S = "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S", 86_400
 """After which a HAProxy that another one replaces, as when replicas come or go, breaks off its requests: Ray's 120 are
 fewer than a request may take. HAProxy itself takes at most 24 days."""

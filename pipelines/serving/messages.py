@@ -18,9 +18,9 @@ class Form(BaseModel):
 
 
 class Prediction(BaseModel):
-    """Of one image. `label` is a class or `unknown`; `unknown_score` is above 0 for unknown, to 6 significant digits;
-    `nearest_class` is the likeliest known class, also of an unknown image; `probabilities` by class and for `unknown`,
-    to 6 decimals."""
+    """The prediction for one image. `label` is a class or `unknown`; `unknown_score` is above 0 for unknown, to 6
+    significant digits; `nearest_class` is the likeliest known class, also of an unknown image; `probabilities` by class
+    and for `unknown`, to 6 decimals."""
 
     label: str
     unknown: bool
@@ -48,8 +48,9 @@ class Health(BaseModel):
 
 
 class About(Health):
-    """Also the classes, and the limits of a request. Nine in ten known validation images of the model's training have
-    their unknown scores between the two `known_scores`; null where the model does not keep them."""
+    """The version that is served, its classes, and the limits of a request. Nine in ten known validation
+    images of the model's training have their unknown scores between the two `known_scores`; null where the model does
+    not keep them."""
 
     classes: list[str]
     image_size: int

@@ -45,12 +45,12 @@ class Metrics:
         )
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        """One was answered."""
+        """Count an answered request."""
         self._requests.labels(route, status).inc()
         self._seconds.labels(route).observe(seconds)
 
     def batch(self, images: int) -> None:
-        """One goes to the network."""
+        """Count a batch that goes to the network."""
         self._batches.observe(images)
 
     def classified(self, served: Model, predictions: Predictions) -> None:

@@ -59,5 +59,5 @@ def _page_and_policy() -> tuple[str, str]:
 
 
 def _hash(inline: str) -> str:
-    """As a Content-Security-Policy names an inline element."""
+    """The name of an inline element in a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()}'"

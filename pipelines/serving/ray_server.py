@@ -31,7 +31,7 @@ STOP_MARGIN_S = 30.0  # in which Ray ends the replicas that have not ended in ti
 @serve.deployment(name=DEPLOYMENT)
 @serve.ingress()
 class Replica:
-    """One of the processes that answer."""
+    """One of the server's processes that answer requests."""
 
     def __init__(self, options: Options) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri  # workers of a cluster have their own environment

@@ -56,7 +56,7 @@ class MirroredTrainingFolder(TrainingFolder):
 
     @contextmanager
     def localised_job(self) -> Iterator[Job]:
-        """As of a TrainingFolder; the training resumes from what was reported before."""
+        """The job on this machine, with what it needs downloaded; it resumes from what was reported before."""
         with _machine_lock(self.path):
             self._download_training()
         job = replace(self._job, folder=str(self.path), task=self._local(self._job.task))
@@ -74,14 +74,15 @@ class MirroredTrainingFolder(TrainingFolder):
                         path.unlink(missing_ok=True)
 
     def publish(self) -> None:
-        """As of a TrainingFolder; the checkpoint last, as on disk."""
+        """Upload an epoch before it is reported; the checkpoint last, as on disk."""
         if _is_rank_zero():
             for file in (EPOCHS, DEVELOPMENT_SCORES, STATE):
                 if (self.path / file).is_file():
                     self._objects.upload(self.path / file, f"{self._name}/{file}")
 
     def write_failure(self, reason: str) -> None:
-        """As of a TrainingFolder, on the storage. Raises StorageError where that does not answer."""
+        """Record on the storage why a training ended; a reason that is there stays. Raises StorageError where it does
+        not answer."""
         with storage_errors(self._objects):
             if self._objects.stamp(f"{self._name}/{FAILURE}") is None:
                 self._objects.write(f"{self._name}/{FAILURE}", reason.encode())

@@ -160,9 +160,9 @@ def holders_before(client: MlflowClient, model: str, alias: str, now: str) -> li
 
 
 def _linked(runs: Sequence[Run], now: str) -> list[Run]:
-    """Those of the decisions, given by their time, that led to version `now`, oldest first. Each begins where the one
-    before it ended. Times are of machines whose clocks may differ: the latest counts only of several that fit, and
-    before an alias that no version had."""
+    """The decisions among `runs`, which are in order of time, that led to version `now`, oldest first. Each
+    begins where the one before it ended. Times are of machines whose clocks may differ: the latest counts only of
+    several that fit, and before an alias that no version had."""
     left, linked = list(runs), []
     while fits := [run for run in left if not now or run.data.tags[VERSION] == now]:
         linked.append(fits[-1])

@@ -47,8 +47,8 @@ def first_answer(error: BaseException) -> str:
 
 
 def _first_cause(error: BaseException) -> BaseException | None:
-    """Of an error of the HTTP library that had another cause; None of others. Behind it may be an error that was being
-    handled when the request was made, which explains nothing."""
+    """The first cause of an error of the HTTP library; None where it had none, and for any other error. Behind it may
+    be an error that was being handled when the request was made, which explains nothing."""
     chain = [error]
     while (cause := _cause(chain[-1])) is not None and _is_of_network(cause):
         chain.append(cause)
@@ -67,7 +67,7 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 def _is_timeout(error: BaseException) -> bool:
-    """Of the HTTP library; the system's own names itself."""
+    """Whether it is a timeout of the HTTP library; one of the system has a number and says what it is."""
     return isinstance(error, TimeoutError) and not error.errno
 
 

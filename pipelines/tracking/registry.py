@@ -262,7 +262,7 @@ def _upload(model_id: str, classifier: OpenSetClassifier, folder: Path) -> None:
 
 
 def _signature(classifier: OpenSetClassifier) -> ModelSignature:
-    """Of the tables that go in, with either column, and come out."""
+    """The columns of the tables that go in, of which one is enough, and that come out."""
     images: list[ColSpec | TensorSpec] = [
         ColSpec(AnyType(), "image", required=False),
         ColSpec(DataType.string, "path", required=False),

@@ -107,7 +107,7 @@ def tracker() -> str:
 
 
 def away() -> str:
-    """That it cannot be used now: the disk of a file may be full."""
+    """A clause that says that tracking cannot be used now: the disk of a file may be full."""
     return f"{tracker()} {'does not answer' if sqlite_file(tracking_uri()) is None else 'cannot be used'}"
 
 

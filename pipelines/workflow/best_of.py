@@ -41,10 +41,10 @@ from proser_core.store.store import MANIFEST, Artefact
 from proser_core.titles import BEST_TRIAL, CE_ENSEMBLE, PROSER, counted, scored
 
 MOST_MEMBERS = 10
-"""Of an ensemble: each prediction takes as many forward passes."""
+"""Largest number of trials in an ensemble: each prediction takes as many forward passes."""
 Metrics = dict[str, float]
 PlainTables = tuple[Tables | None, Tables | None]
-"""Of the two networks that were trained by cross-entropy, the pretrained one and the control; None for one that the
+"""The tables of both networks trained by cross-entropy, the pretrained one and the control; None for one that the
 storage lacks, or that nothing reads."""
 
 

@@ -95,7 +95,7 @@ def planned_inputs(recipe: Recipe, num_classes: int, data_dir: DataRoot, session
 
 
 def _recipes(recipe: Recipe, num_classes: int, data_dir: DataRoot) -> dict[str, Recipe]:
-    """Of both trainings by name, before the images are read: the proxy's, where there is one, and the refit's."""
+    """The recipes of both trainings by name, before the images are read: the proxy's, if any, and the refit's."""
     refit = refit_of(recipe, num_classes)  # which refuses a single class
     counts = open_data_set(recipe.data.name, data_dir).class_counts() if recipe.data.is_own else np.ones(num_classes)
     proxy = proxy_of(recipe, counts)

@@ -46,7 +46,7 @@ def run_checked(request: RunRequest, checked: CheckedRun, console: Console) -> i
 
 
 def _print_both_plans(planned: Mapping[str, TrainingInputs], session: Session) -> None:
-    """Those of the proxy and of all classes: what the first measures, decodes and embeds, the second finds."""
+    """The plans of the proxy and of all classes: what the first measures, decodes and embeds, the second finds."""
     photos, before = plan_photos(planned.values(), session.store), Planned()
     for title, inputs in planned.items():
         before = _print_plan(f"Plan: {title}", inputs, session, photos, before)
@@ -83,6 +83,6 @@ def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: Ph
 
 
 def _evaluation_seconds(split: SplitPlan, costs: Costs) -> float:
-    """Of comparing the networks, and of the passes of each over the images where trainings leave too little for it."""
+    """Seconds to compare the networks, and for the passes of each over the images where trainings leave too little."""
     networks = 4 if split.recipe.space else 3  # pretrained, control, the selected point, and the recipe's own
     return measure_evaluation(split.recipe, split.images) + seconds_of_passes(split, costs, networks)

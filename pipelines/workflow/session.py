@@ -211,7 +211,7 @@ def _time(seconds: float, ran: Mapping[str, float]) -> str:
 
 
 def _say_runs(session: Session, run: ParentRun | None) -> None:
-    """Not by `say`, which would take a parameter of the view's address for a secret; both addresses are without one."""
+    """Print where the runs are seen; not by `say`, which would take a parameter of the view's address for a secret."""
     uri = shown_uri()
     where = uri if run is None else run.link()
     here = "type `proser ui`" if run is None else f"type `proser ui`, then open {where}"

@@ -23,8 +23,8 @@ OUTDATED = "other code or Python version"  # syntax trees, of which keys are mad
 ARTEFACT = re.compile(KEY_PATTERN)
 COPY = re.compile(rf"\.{KEY_PATTERN}\.\d+")  # of an artefact, as `import_artefact` writes it first
 RAY_EXPERIMENT = re.compile(rf"{PRETRAIN}|{METHODS_FOLDER}-[0-9]+|(pretrain-|finetune-)?{KEY_PATTERN}(-[0-9]+)?")
-"""As pretrainings at a time, networks of methods' own, trainings by several workers, and sweeps name what Ray writes
-to."""
+"""Names of folders that Ray writes to: of pretrainings, of networks of methods' own, of trainings by several workers,
+and of sweeps."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def is_storage(root: Path) -> bool:
 
 
 def _folders(place: Path, *patterns: re.Pattern[str]) -> list[Path]:
-    """Those of these names, in order. A link is not followed: what it leads to is not the storage's."""
+    """The folders in a place with such names, in order. A link is not followed: it leads out of the storage."""
     named = (path for path in place.glob("*") if any(pattern.fullmatch(path.name) for pattern in patterns))
     return sorted(path for path in named if path.is_dir() and not path.is_symlink())
 

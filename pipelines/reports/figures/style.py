@@ -43,14 +43,15 @@ METHOD_STYLES: dict[str, Style] = {
     titles.OWN_POINT: _dashed(ORANGE, (7, 1.5), "^", 6),
     titles.PROSER: {"color": SELECTED, "linestyle": "-", "marker": "D", "ms": 7, "lw": 2.8, "zorder": 5},
 }
-"""Of each method, in every figure: no two share a marker, nor two of one table a colour. PROSER leads, on top."""
+"""The style of each method, in every figure: no two share a marker, nor two of one table a colour. PROSER leads,
+on top."""
 POINT_STYLES: tuple[Style, ...] = tuple(
     {"color": color, "linestyle": "-", "marker": marker, "mfc": "white", "ms": 5, "lw": 1.2, "zorder": 4}
     for color, marker in ((INDIGO, "o"), (TEAL, "s"), (OLIVE, "^"), (ROSE, "v"), (BLUE, "p"))
 )
-"""Of what is no method: solid, thin and hollow."""
+"""Styles of what is no method: solid, thin and hollow."""
 MARKERS = "os^vpDh<>*d"
-"""Of more of them: with the colours they give 55 different ones."""
+"""Markers for more of them: with the colours they give 55 different styles."""
 
 
 def styles_of(names: Iterable[str]) -> dict[str, Style]:

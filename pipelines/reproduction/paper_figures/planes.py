@@ -202,10 +202,10 @@ def _mark(name: str, style: Mapping[str, Any]) -> Line2D:
 
 
 def _colour(number: int, light: float = 1.0) -> tuple[float, ...]:
-    """Of a known class; below 1 darker."""
+    """The colour of a known class, darker where `light` is below 1."""
     return tuple(light * part for part in to_rgb(KNOWN_COLOURS[number % len(KNOWN_COLOURS)]))
 
 
 def _pale(colour: tuple[float, ...], strength: float) -> tuple[float, ...]:
-    """Mixed with white."""
+    """The colour mixed with white; `strength` 1 leaves it as it is."""
     return tuple(strength * part + 1 - strength for part in colour)

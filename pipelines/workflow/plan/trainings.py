@@ -32,20 +32,20 @@ class SplitPlan:
     recipe: Recipe
     prepared: bool
     pretrained: bool
-    """Also where the weights are a user's own."""
+    """Whether the weights are there, a user's own too."""
     images: dict[str, int]
-    """By role."""
+    """Number of images by role."""
     trials: int
     missing: int
     """Trials that are still to be trained."""
     epochs: Sequence[Sequence[int]]
-    """That these have left: of those that go through, and then by rung of those that may be stopped early."""
+    """Epochs left of each of these: first those that go through, then by rung those that may be stopped early."""
     embedded: bool = False
     """Whether the embeddings of a frozen backbone are there."""
     embedded_before: int = 0
     """Images whose embeddings another plan has computed before."""
     folders: tuple[Path, ...] = ()
-    """Of the next trainings, the pretraining or the points."""
+    """The folders of the next trainings, which are the pretraining or the points."""
 
     @property
     def needs_embeddings(self) -> int:

@@ -18,7 +18,7 @@ RUNGS = (10, 30)
 """Percent of a trial's own epochs; points of one search may differ in their number, and so in their learning rates."""
 WHOLE = 100
 ONE_IN = 3
-"""Of so many trials, one goes on, rounded down as in the paper; at least one."""
+"""One of so many trials goes on at a rung, rounded down as in the paper; at least one."""
 
 
 def halve(trials: Sequence[Trial], train: Callable[[list[Trial], int], None]) -> set[str]:
@@ -64,7 +64,7 @@ def pause_at(percent: int, epochs: int) -> int:
 
 
 def _rungs(trials: Sequence[Trial]) -> list[int]:
-    """Those at which a trial has more epochs than at the one before: of three epochs, 10 and 30 % are the first."""
+    """The rungs at which a trial has more epochs than at the one before: of three epochs, 10 and 30 % are the first."""
     lengths = {trial.recipe.finetune.epochs for trial in trials}
     steps = pairwise((0, *RUNGS))
     return [at for before, at in steps if any(_epochs_at(at, each) > _epochs_at(before, each) for each in lengths)]
