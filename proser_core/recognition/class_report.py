@@ -1,6 +1,5 @@
 """What became of the test images of each class."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,12 +7,9 @@ import numpy as np
 
 from proser_core.data.tasks import OpenSetTask
 from proser_core.naming import UNKNOWN
-from proser_core.recognition.calibration import Calibration
-from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.metrics import confusion_matrix
 from proser_core.recognition.result_tables import table_lines
-from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.scoring import score
+from proser_core.recognition.scoring import OpenSetScores
 from proser_core.titles import percent
 
 LISTED = 30
@@ -46,18 +42,11 @@ class ClassReport:
         return counts
 
     @classmethod
-    def of(
-        cls,
-        logits: Mapping[str, LogitTable],
-        score_function: ScoreFunction,
-        calibration: Calibration,
-        task: OpenSetTask,
-    ) -> "ClassReport | None":
-        """The report of a task's test images by their logits; None where there is none."""
+    def of(cls, test: OpenSetScores, task: OpenSetTask) -> "ClassReport | None":
+        """The report of a task's test images by the decisions on them; None where there is none."""
         if not len(task.test):
             return None
-        called = score(logits["test"], score_function, calibration).predictions
-        counts = confusion_matrix(np.asarray(task.test.targets), called, task.num_known)
+        counts = confusion_matrix(np.asarray(task.test.targets), test.predictions, task.num_known)
         return cls.of_matrix(task.class_names, counts)
 
     @property

@@ -14,6 +14,9 @@ from proser_core.recognition.metrics import TestMetrics, auroc, balanced_accurac
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import OpenSetScores, decide
 
+Parts = Mapping[str, OpenSetScores]
+"""Decisions on the images of a task, by its SCORED_PARTS."""
+
 
 @dataclass(frozen=True)
 class DevelopmentMetrics:
@@ -57,6 +60,13 @@ def evaluate(
     of images than the task has, for a test setting without images, for test scores that are not finite and for
     development scores that are NaN.
     """
+    return evaluate_parts(logits, score_function, task, target_rate)[0]
+
+
+def evaluate_parts(
+    logits: Mapping[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask, target_rate: float
+) -> tuple[EvaluationReport, Parts]:
+    """As `evaluate`, with the decisions by part. Each image is scored once."""
     for part in SCORED_PARTS:
         have, need = len(logits[part]) if part in logits else None, len(getattr(task, part))
         if have != need:
@@ -64,27 +74,16 @@ def evaluate(
                 f"there are logits of {have or 'no'} {part} images, and the task has {need}; give those of val, "
                 "development and test, of all images in the task's order"
             )
-    return report_of(*score_parts(logits, score_function, target_rate), task)
-
-
-def score_parts(
-    logits: Mapping[str, LogitTable], score_function: ScoreFunction, target_rate: float
-) -> tuple[Calibration, dict[str, OpenSetScores]]:
-    """The calibration on the validation logits, and the decisions on each part by it. Each part is scored once."""
     scores = {part: score_function(logits[part]) for part in SCORED_PARTS}
     calibration = calibrate(scores["val"], target_rate)
-    return calibration, {part: decide(logits[part], scores[part], calibration) for part in SCORED_PARTS}
-
-
-def report_of(calibration: Calibration, parts: Mapping[str, OpenSetScores], task: OpenSetTask) -> EvaluationReport:
-    """The report on what `score_parts` gives; raises as `evaluate`."""
-    val, development, test = (parts[part] for part in SCORED_PARTS)
-    test_targets = np.asarray(task.test.targets)
-    return EvaluationReport(
+    parts = {part: decide(logits[part], scores[part], calibration) for part in SCORED_PARTS}
+    targets = np.asarray(task.test.targets)
+    report = EvaluationReport(
         calibration=calibration,
-        development=development_metrics(val, np.asarray(task.val.targets), development),
-        test=evaluate_settings(test, test_targets, task.test_classes, task.split) if len(test_targets) else None,
+        development=development_metrics(parts["val"], np.asarray(task.val.targets), parts["development"]),
+        test=evaluate_settings(parts["test"], targets, task.test_classes, task.split) if len(targets) else None,
     )
+    return report, parts
 
 
 def development_metrics(val: OpenSetScores, targets: np.ndarray, unknown: OpenSetScores) -> DevelopmentMetrics:

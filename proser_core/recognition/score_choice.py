@@ -14,9 +14,9 @@ from proser_core.naming import look_up
 from proser_core.recognition.evaluation import (
     DevelopmentMetrics,
     EvaluationReport,
+    Parts,
     development_metrics,
-    report_of,
-    score_parts,
+    evaluate_parts,
 )
 from proser_core.recognition.logit_tables import TRAIN, EmbeddingTable, LogitTable
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction
@@ -30,10 +30,12 @@ NOTHING = LogitTable(np.zeros((0, 0), np.float32), np.zeros((0, 0), np.float32))
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """One score of a network: its evaluation, and its metrics on each set of development unknowns by name."""
+    """One score of a network: its evaluation, the decisions by it, and its metrics on each set of development unknowns
+    by name."""
 
     score: ScoreFunction
     evaluation: EvaluationReport
+    parts: Parts
     development: dict[str, DevelopmentMetrics]
 
     @property
@@ -155,15 +157,15 @@ def choose_score(
 def _report(
     function: ScoreFunction, tables: Tables, unknown: Tables, task: OpenSetTask, target_rate: float
 ) -> ScoreReport:
-    calibration, parts = score_parts(tables, function, target_rate)
-    evaluation, targets = report_of(calibration, parts, task), np.asarray(task.val.targets)
+    evaluation, parts = evaluate_parts(tables, function, task, target_rate)
+    targets = np.asarray(task.val.targets)
     development = {
         name: evaluation.development
         if table is tables["development"]
-        else development_metrics(parts["val"], targets, score(table, function, calibration))
+        else development_metrics(parts["val"], targets, score(table, function, evaluation.calibration))
         for name, table in unknown.items()
     }
-    return ScoreReport(function, evaluation, development)
+    return ScoreReport(function, evaluation, parts, development)
 
 
 def _macro_f1(report: ScoreReport, development: str) -> float:

@@ -10,7 +10,7 @@ from proser_core.config import Recipe, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.embedding_table import index_rows
-from proser_core.recognition.evaluation import EvaluationReport, evaluate
+from proser_core.recognition.evaluation import EvaluationReport, Parts, evaluate_parts
 from proser_core.recognition.logit_tables import EmbeddingTable, FittingData
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import ScoreChoice, Tables, choose_score
@@ -21,13 +21,14 @@ from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
 @dataclass(frozen=True)
 class ScoredNetwork:
-    """A network's tables by part, the score that decides, fitted to them, and its evaluation. `choice` compares all
-    scores, where the recipe asks for one; `targets` are of the training images in the tables."""
+    """A network's tables by part, the score that decides, fitted to them, its evaluation and its decisions. `choice`
+    compares all scores, where the recipe asks for one; `targets` are of the training images in the tables."""
 
     tables: Tables
     targets: np.ndarray
     score: ScoreFunction
     report: EvaluationReport
+    parts: Parts
     choice: ScoreChoice | None = None
 
     @property
@@ -48,7 +49,6 @@ class ScoredNetwork:
     ) -> OpenSetClassifier:
         """The network as a classifier, with how its score was chosen and what other scores can be fitted to; it was
         trained on the task by the recipe. The options are fields of `TrainedClassifier`."""
-        calibration = self.report.calibration
         return OpenSetClassifier(
             net=net,
             network=recipe.network,
@@ -57,17 +57,17 @@ class ScoredNetwork:
             class_names=task.class_names,
             normalisation=(task.mean, task.std),
             score_function=self.score,
-            calibration=calibration,
+            calibration=self.report.calibration,
             recipe=to_json(recipe),
             results=self.report.flat(),
-            validation_scores=ValidationScores.of(self.tables, self.score, task),
+            validation_scores=ValidationScores.of(self.parts, task),
             proxy=proxy,
             controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
             notes={**task.notes, "Score": self.choice.in_words} if self.choice else task.notes,
             own=own,
             mirror=recipe.calibration.mirror,
             fitting=self._fitting(),
-            classes=ClassReport.of(self.tables, self.score, calibration, task),
+            classes=ClassReport.of(self.parts["test"], task),
             members=tuple(members),
         )
 
@@ -94,7 +94,7 @@ def score_network(
     """
     calibration, targets = recipe.calibration, fitting_targets(recipe, task, tables)
     if not calibration.score:
-        return ScoredNetwork(tables, targets, own, evaluate(tables, own, task, calibration.target_rate))
+        return ScoredNetwork(tables, targets, own, *evaluate_parts(tables, own, task, calibration.target_rate))
     name = development or recipe.data.development
     unknown: Mapping[str, str] = {name: "development"} if len(tables["development"]) else {}
     unknown = {**unknown, **{name: name for name in calibration.development}}
@@ -107,4 +107,5 @@ def score_network(
         calibration.target_rate,
         {name: tables[part] for name, part in unknown.items()},
     )
-    return ScoredNetwork(tables, targets, choice.chosen.score, choice.chosen.evaluation, choice)
+    chosen = choice.chosen
+    return ScoredNetwork(tables, targets, chosen.score, chosen.evaluation, chosen.parts, choice)

@@ -10,10 +10,8 @@ import numpy as np
 from proser_core.config import digest_of
 from proser_core.data.image_sets import chunks
 from proser_core.data.tasks import OpenSetTask
-from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.metrics import auroc, open_set_macro_f1
-from proser_core.recognition.scores import ScoreFunction
-from proser_core.recognition.scoring import accepted
+from proser_core.recognition.scoring import OpenSetScores, accepted
 
 COMPARED = ("macro_f1", "auroc", "closed_set_accuracy")
 """Metrics by which classifiers are compared."""
@@ -39,14 +37,12 @@ class ValidationScores:
     contents: np.ndarray | None = None
 
     @classmethod
-    def of(
-        cls, logits: Mapping[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask
-    ) -> "ValidationScores":
-        """The scores of a task's validation images and development unknowns, from their logits."""
-        tables = [logits["val"], logits["development"]]
+    def of(cls, parts: Mapping[str, OpenSetScores], task: OpenSetTask) -> "ValidationScores":
+        """The scores of a task's validation images and development unknowns, from the decisions on them."""
+        found = [parts["val"], parts["development"]]
         return cls(
-            scores=np.concatenate([score_function(table) for table in tables]),
-            known_predictions=np.concatenate([table.known_predictions() for table in tables]),
+            scores=np.concatenate([each.scores for each in found]),
+            known_predictions=np.concatenate([each.known_predictions for each in found]),
             targets=np.concatenate([task.val.targets, task.development.targets]),
             num_known=task.num_known,
             fingerprint=fingerprint(task),

@@ -20,7 +20,6 @@ from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.score_choice import ScoreChoice
 from proser_core.recognition.scored_network import ScoredNetwork, score_network
 from proser_core.recognition.scores import MaxLogit, own_score
-from proser_core.recognition.scoring import score
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact, Store
@@ -53,7 +52,7 @@ def evaluate_run(
             "choices": {name: choice.to_json() for name, choice in choices.items()},
         },
     )
-    score(chosen.tables["test"], chosen.score, chosen.report.calibration).save(folder / TEST_SCORES)
+    chosen.parts["test"].save(folder / TEST_SCORES)
     others = {name: report.flat() for name, report in reports.items() if name != model.method}
     networks.save_classifier(model.trial, chosen, others, folder, proxy, network)
 

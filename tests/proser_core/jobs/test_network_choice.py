@@ -15,7 +15,7 @@ from proser_core.recognition.scores import MaxLogit
 def candidate(macro_f1: float) -> Candidate:
     metrics = DevelopmentMetrics(auroc=0.5, macro_f1=macro_f1, closed_set_accuracy=0.9, balanced_accuracy=0.9)
     report = EvaluationReport(calibrate(np.arange(20.0)), metrics, None)
-    return Candidate({}, ScoredNetwork({}, np.zeros(0, int), MaxLogit(), report), "")
+    return Candidate({}, ScoredNetwork({}, np.zeros(0, int), MaxLogit(), report, {}), "")
 
 
 def test_a_control_that_is_better_on_development_data_is_named_with_what_would_take_it() -> None:

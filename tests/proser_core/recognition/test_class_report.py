@@ -17,6 +17,7 @@ from proser_core.data.tasks import Labelled
 from proser_core.recognition.class_report import LISTED, ClassReport
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scoring import OpenSetScores, score
 
 COUNTS = ((8, 1, 0, 1), (3, 4, 1, 2), (0, 0, 0, 0), (1, 0, 0, 9))
 REPORT = ClassReport.of_matrix(("ant", "bee", "owl|hawk"), np.array(COUNTS))
@@ -72,8 +73,7 @@ def classifier() -> OpenSetClassifier:
     made = make_classifier()
     test = Labelled(random_images(40, seed=4), np.arange(40) % 4)
     task = replace(small_task(), split=made.split, class_names=made.class_names, test=test)
-    logits = {"test": made.logits(test.images)}
-    classes = ClassReport.of(logits, made.score_function, made.calibration, task)
+    classes = ClassReport.of(score(made.logits(test.images), made.score_function, made.calibration), task)
     called = made.predict(test.images).indices
     np.testing.assert_array_equal(classes.confusion, confusion_matrix(test.targets, called, labels=range(4)))
     return replace(made, classes=classes)
@@ -93,6 +93,6 @@ def test_what_is_kept_grows_with_the_images_and_not_with_pairs_of_classes() -> N
     assert from_json(ClassReport, json.loads(json.dumps(to_json(many)))) == many
 
 
-def test_without_test_images_there_is_no_report(classifier: OpenSetClassifier) -> None:
+def test_without_test_images_there_is_no_report() -> None:
     none = replace(small_task(), test=Labelled(random_images(0), np.zeros(0, int)))
-    assert ClassReport.of({}, classifier.score_function, classifier.calibration, none) is None
+    assert ClassReport.of(OpenSetScores(none.test.targets, np.zeros(0), none.num_known, 0.0), none) is None

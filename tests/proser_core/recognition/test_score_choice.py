@@ -16,6 +16,7 @@ from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, select
 from proser_core.recognition.score_choice import candidates, choose_score
 from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, MaxLogit, PlaceholderGap
+from proser_core.recognition.scoring import score
 
 TASK = replace(small_task(), train=labelled(40, 2, seed=1))
 TABLES = task_embeddings(tiny_net(2, 2), TASK, CPU)
@@ -72,6 +73,16 @@ def test_each_table_is_scored_once():
     assert counted.scored == [len(TABLES[part]) for part in SCORED_PARTS] + [len(UNKNOWN["noise"])]
     plain = choice("MaxLogit")
     assert (found.chosen.evaluation, found.chosen.development) == (plain.chosen.evaluation, plain.chosen.development)
+
+
+def test_a_classifier_is_made_of_the_decisions_of_its_evaluation():
+    counted, net = Counted([]), tiny_net(2, 2)
+    made = score_network(Recipe(), counted, TABLES, TASK).classifier(net, TASK, Recipe())
+    assert counted.scored == [len(TABLES[part]) for part in SCORED_PARTS]
+    of_each = [MaxLogit()(TABLES[part]) for part in ("val", "development")]
+    np.testing.assert_array_equal(made.validation_scores.scores, np.concatenate(of_each))
+    called = score(TABLES["test"], MaxLogit(), made.calibration).predictions
+    np.testing.assert_array_equal(made.classes.confusion.sum(axis=0), np.bincount(called, minlength=3))
 
 
 def test_a_tie_goes_to_the_own_score_and_test_images_choose_nothing():
@@ -138,7 +149,8 @@ def test_development_unknowns_have_the_name_that_is_given_and_none_without_an_im
     assert list(score_network(recipe, OWN, TABLES, TASK).choice.best) == [recipe.data.development]
     nothing = np.zeros(0, int)
     without = {**TABLES, "development": select(TABLES["development"], nothing)}
-    alone = score_network(recipe, OWN, without, TASK).choice
+    task = replace(TASK, development=Labelled(TASK.development.images[:0], nothing))
+    alone = score_network(recipe, OWN, without, task).choice
     assert alone.best == {}
     assert " on " not in alone.in_words
 

@@ -10,6 +10,7 @@ from compared_scores import CLASSES, KNOWN, scored
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from small_tasks import random_images, small_task
 
+from proser_core.recognition.evaluation import evaluate_parts
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import PlaceholderGap
 from proser_core.recognition.validation_scores import ValidationScores, fingerprint
@@ -37,14 +38,14 @@ def test_a_p_value_is_the_share_of_known_images_that_score_as_high_with_the_imag
     np.testing.assert_allclose(held.p_values(images), [(count + 1) / (KNOWN + 1) for count in as_high])
 
 
-def test_it_is_made_of_a_tasks_logits_and_survives_saving(tmp_path: Path) -> None:
+def test_it_is_made_of_the_decisions_on_a_task_and_survives_saving(tmp_path: Path) -> None:
     contents, generator = np.arange(12, dtype=np.uint64), np.random.default_rng(0)
     task = dataclasses.replace(small_task(), contents=contents)
     logits = {
         name: LogitTable(*generator.normal(size=(2, len(getattr(task, name)), 2)).astype(np.float32))
         for name in ("val", "development", "test")
     }
-    held = ValidationScores.of(logits, PlaceholderGap(), task)
+    held = ValidationScores.of(evaluate_parts(logits, PlaceholderGap(), task, 0.95)[1], task)
     assert held.is_known.tolist() == [True] * 6 + [False] * 6
     np.testing.assert_array_equal(held.scores[6:], PlaceholderGap()(logits["development"]))
     images = [*task.val.images, *task.development.images]
