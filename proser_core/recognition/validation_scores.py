@@ -40,13 +40,14 @@ class ValidationScores:
     def of(cls, parts: Mapping[str, OpenSetScores], task: OpenSetTask) -> "ValidationScores":
         """The scores of a task's validation images and development unknowns, from the decisions on them."""
         found = [parts["val"], parts["development"]]
+        fingerprint, images = image_digests(task)
         return cls(
             scores=np.concatenate([each.scores for each in found]),
             known_predictions=np.concatenate([each.known_predictions for each in found]),
             targets=np.concatenate([task.val.targets, task.development.targets]),
             num_known=task.num_known,
-            fingerprint=fingerprint(task),
-            images=image_digests(task),
+            fingerprint=fingerprint,
+            images=images,
             contents=task.contents,
         )
 
@@ -149,22 +150,16 @@ class Proxy:
         return {name: value for name, value in found.items() if name != "closed_set_accuracy"}
 
 
-def fingerprint(task: OpenSetTask) -> str:
-    """Digest of the names of the known classes in their order, and of validation and development images and targets."""
-    digest = hashlib.sha256("\0".join(task.class_names).encode())
+def image_digests(task: OpenSetTask) -> tuple[str, np.ndarray]:
+    """The fingerprint of a task, and uint64[N] of its validation and development images, which are read once.
+
+    The fingerprint is a digest of the names of the known classes in their order, and of these images and their targets.
+    Of single images, equal pixels have equal digests.
+    """
+    fingerprint, digests = hashlib.sha256("\0".join(task.class_names).encode()), []
     for part in (task.val, task.development):
-        digest.update(np.ascontiguousarray(part.targets, np.int64).tobytes())
+        fingerprint.update(np.ascontiguousarray(part.targets, np.int64).tobytes())
         for pixels in chunks(part.images):
-            digest.update(pixels.tobytes())
-    return digest.hexdigest()[:32]
-
-
-def image_digests(task: OpenSetTask) -> np.ndarray:
-    """uint64[N] of validation and development images: equal pixels have equal ones."""
-    digests = [
-        hashlib.blake2b(image.tobytes(), digest_size=8).digest()
-        for part in (task.val, task.development)
-        for pixels in chunks(part.images)
-        for image in pixels
-    ]
-    return np.frombuffer(b"".join(digests), np.uint64)
+            fingerprint.update(pixels.tobytes())
+            digests += [hashlib.blake2b(image.tobytes(), digest_size=8).digest() for image in pixels]
+    return fingerprint.hexdigest()[:32], np.frombuffer(b"".join(digests), np.uint64)

@@ -1,6 +1,7 @@
 """Scores of validation images and development unknowns: their metrics, their images, and their file."""
 
 import dataclasses
+from collections.abc import Generator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from small_tasks import random_images, small_task
 from proser_core.recognition.evaluation import evaluate_parts
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.scores import PlaceholderGap
-from proser_core.recognition.validation_scores import ValidationScores, fingerprint
+from proser_core.recognition.validation_scores import ValidationScores, image_digests
 
 
 def test_its_metrics_are_those_of_scikit_learn() -> None:
@@ -72,6 +73,34 @@ def test_the_fingerprint_follows_images_targets_and_the_order_of_classes() -> No
         dataclasses.replace(task, val=dataclasses.replace(task.val, targets=1 - task.val.targets)),
         dataclasses.replace(task, development=task.val),
     ]
-    assert fingerprint(small_task()) == fingerprint(task)
-    assert fingerprint(dataclasses.replace(task, test=task.train)) == fingerprint(task)
-    assert len({fingerprint(each) for each in (task, *others)}) == 5
+    same = [task, small_task(), dataclasses.replace(task, test=task.train)]
+    assert len({image_digests(each)[0] for each in same}) == 1
+    assert len({image_digests(each)[0] for each in (task, *others)}) == 5
+
+
+class Streamed:
+    """Images that are decoded whenever they are read, with how many were."""
+
+    def __init__(self, pixels: np.ndarray) -> None:
+        self._pixels, self.size, self.decoded = pixels, pixels.shape[1], 0
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
+        for start in range(0, len(rows), batch_size):
+            self.decoded += len(rows[start : start + batch_size])
+            yield self._pixels[rows[start : start + batch_size]]
+
+
+def test_streamed_images_are_decoded_once_and_have_the_digests_of_those_in_memory() -> None:
+    task = small_task()
+    val, development = (Streamed(part.images) for part in (task.val, task.development))
+    streamed = dataclasses.replace(
+        task,
+        val=dataclasses.replace(task.val, images=val),
+        development=dataclasses.replace(task.development, images=development),
+    )
+    fingerprint, images = image_digests(streamed)
+    assert (fingerprint, images.tolist()) == (image_digests(task)[0], image_digests(task)[1].tolist())
+    assert (val.decoded, development.decoded) == (len(val), len(development))
