@@ -212,10 +212,8 @@ def _inputs(
     if task is None:
         raise ConfigError(f"{out} has no prepared task {results.task}; run `python -m proser_core.job` to its end")
     recorded = read_json(task.path / MANIFEST)["inputs"]
-    check_prepared_for(job.recipe, recorded, task.path)
+    check_prepared_for(job.recipe, recorded, job.code.prepare, task.path)
     recipe = replace(job.recipe, precision=results.precision)
-    if recorded.get("code") != job.code.prepare:
-        raise ConfigError(f"{task.path} was prepared by other code; write the job again with `proser job --with-task`")
     missing = list(unfinished_trainings(recipe, task, job.finetunes, [out], store))
     if missing:
         raise ConfigError(f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")

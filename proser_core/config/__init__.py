@@ -10,12 +10,11 @@ from proser_core.config.data import DataConfig
 from proser_core.config.finetune import FinetuneConfig, MixupPlace
 from proser_core.config.network import NetworkConfig, SplitPoint
 from proser_core.config.optimizer import Flips, OptimizerConfig, PretrainConfig
-from proser_core.config.recipe import LATER, Precision, Recipe, decisive_data, decisive_fields, decisive_network
+from proser_core.config.recipe import Precision, Recipe, decisive_fields, decisive_network
 from proser_core.digests import digest_of
 from proser_core.serialization import from_json, to_json
 
 __all__ = [
-    "LATER",
     "CalibrationConfig",
     "ClusterConfig",
     "DataConfig",
@@ -28,7 +27,6 @@ __all__ = [
     "PretrainConfig",
     "Recipe",
     "SplitPoint",
-    "decisive_data",
     "decisive_fields",
     "decisive_network",
     "digest_of",

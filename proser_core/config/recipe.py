@@ -15,14 +15,6 @@ from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError
 from proser_core.serialization import to_json
 
-LATER = {
-    "group_by": "",
-    "group_near_duplicates": True,
-    "augmentation": "light",
-    "sampling": "natural",
-    "normalisation": [],
-}
-"""Defaults of fields of `data` that keys hold only where they differ, so that the keys of older work stay."""
 Precision = Literal["auto", "bf16", "fp32"]
 
 
@@ -133,25 +125,16 @@ def decisive_network(network: NetworkConfig) -> dict[str, Any]:
     values = {**to_json(network), "weights_file": content}
     del values["weights"]  # `with_pretrained` has made a file of them
     if not network.is_frozen("pretrain"):
-        del values["features"]  # older results lack the field
+        del values["features"]  # auto or trained, by who asks: the same network
     return values
-
-
-def decisive_data(data: DataConfig) -> dict[str, Any]:
-    """The data block as plain values, without fields of LATER that have their defaults."""
-    return {name: value for name, value in to_json(data).items() if LATER.get(name) != value}
 
 
 def decisive_fields(recipe: Recipe) -> dict[str, Any]:
     """The recipe as plain values, without names and without fields that only say where it runs."""
-    values = {**to_json(recipe), "data": decisive_data(recipe.data), "network": decisive_network(recipe.network)}
-    if values["calibration"]["network"] == CalibrationConfig.network:
-        del values["calibration"]["network"]  # older results lack the field
+    values = {**to_json(recipe), "network": decisive_network(recipe.network)}
     cluster = values.pop("cluster")
     for name in ("name", "model_name"):
         del values[name]
-    if not recipe.stop_early:
-        del values["stop_early"]  # older results lack the field
     del values["data"]["download"]
     workers = [cluster[name] for name in ("num_workers", "pretrain_workers", "cpus_per_worker")]
     if cluster["min_workers"]:

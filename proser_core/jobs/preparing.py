@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import Recipe, decisive_data, to_json
+from proser_core.config import Recipe, to_json
 from proser_core.data import photos
 from proser_core.data.data_sets import DataRoot, path_of
 from proser_core.data.outliers.outlier_sets import open_outlier_set
@@ -65,7 +65,7 @@ def prepare_task(
 
 def data_fields(recipe: Recipe) -> dict[str, Any]:
     """The fields of `data` that decide the task, as plain values."""
-    return {name: value for name, value in decisive_data(recipe.data).items() if name not in AUGMENTATION_ONLY}
+    return {name: value for name, value in to_json(recipe.data).items() if name not in AUGMENTATION_ONLY}
 
 
 def save_task(

@@ -14,7 +14,7 @@ from proser_core.baselines import METHODS, Method
 from proser_core.baselines.controls import closed_set_scores, fit_score, placeholder_scores
 from proser_core.data.data_sets import listed_once
 from proser_core.data.tasks import OpenSetTask, TaskSummary
-from proser_core.errors import ConfigError, ProserError, StorageError, TrainingError, first_line
+from proser_core.errors import ProserError, StorageError, TrainingError, first_line
 from proser_core.jobs import spec
 from proser_core.jobs.any_job import run_any
 from proser_core.jobs.embedding import embed_task
@@ -74,12 +74,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
 def _prepared(job: JobFile, store: Store) -> Artefact:
     if job.task is not None:
         inputs = check_artefact(job.task).inputs
-        check_prepared_for(job.recipe, inputs, job.task)
-        if inputs.get("code") != job.code.prepare:
-            raise ConfigError(
-                f"{job.task} was prepared by other code than JOB.json says, and `proser import` would refuse it; "
-                "write both again with `proser job --with-task`"
-            )
+        check_prepared_for(job.recipe, inputs, job.code.prepare, job.task)
         return import_artefact(job.task, spec.PREPARE, store)
     data_dir = listed_once(job.data_dir)
     check_split(job.recipe, data_dir)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from proser_core.config import LATER, CalibrationConfig, NetworkConfig, Recipe, decisive_network, from_json, to_json
+from proser_core.config import CalibrationConfig, NetworkConfig, Recipe, decisive_network, from_json, to_json
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import digest_of
 from proser_core.store.code_version import code_version
@@ -107,8 +107,7 @@ def augmentation(recipe: Recipe, task: Artefact) -> list[Any]:
     data = recipe.data
     if data.flip == "auto":
         data = data.decided(flip=TaskSummary.read(task.path).flip)
-    later = {name: getattr(data, name) for name in ("augmentation", "sampling") if getattr(data, name) != LATER[name]}
-    return [data.flip, data.padding, *([later] if later else [])]
+    return [data.flip, data.padding, data.augmentation, data.sampling]
 
 
 def embedding_inputs(recipe: Recipe, task: Artefact) -> dict[str, Any]:

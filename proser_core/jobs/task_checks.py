@@ -7,12 +7,11 @@ from typing import Any
 import torch
 
 from proser_core.config import FinetuneConfig, Recipe
-from proser_core.config.recipe import LATER
 from proser_core.data.data_sets import DataRoot
 from proser_core.data.preparation import open_data_sets, split_of
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError
-from proser_core.jobs.preparing import AUGMENTATION_ONLY, data_fields
+from proser_core.jobs.preparing import data_fields
 
 MAX_THREADS = 1_024  # beyond which a number is a mistake
 
@@ -58,13 +57,15 @@ def check_split(recipe: Recipe, data_dir: DataRoot) -> None:
     split_of(recipe.data, data_dir)
 
 
-def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], where: Path) -> None:
-    """Raises ConfigError where a task with these `inputs` was prepared for another recipe."""
-    data = inputs.get("data")
-    usual = {name: value for name, value in LATER.items() if name not in AUGMENTATION_ONLY}
-    recorded = {**usual, **(data if isinstance(data, dict) else {}), "seed": inputs.get("seed")}
-    needed = {**usual, **data_fields(recipe), "seed": recipe.seed}
-    for name, value in needed.items():
+def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], code: str, where: Path) -> None:
+    """Raises ConfigError where a task with these `inputs` was prepared by other code than `code`, or for another
+    recipe."""
+    if inputs.get("code") != code:
+        raise ConfigError(
+            f"{where} was prepared by other code than JOB.json says; write both again with `proser job --with-task`"
+        )
+    recorded = {**inputs["data"], "seed": inputs["seed"]}
+    for name, value in {**data_fields(recipe), "seed": recipe.seed}.items():
         if recorded.get(name) != value:
             field = name if name == "seed" else f"data.{name}"
             raise ConfigError(

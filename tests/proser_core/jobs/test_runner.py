@@ -263,6 +263,7 @@ def of_other_groups(carried: Path) -> None:
     ("change", "split_index", "reason"),
     [
         (of_other_code, 0, "was prepared by other code"),
+        (of_other_code, 1, "was prepared by other code"),
         (of_other_groups, 0, "was prepared with data.group_near_duplicates False, and the recipe has True"),
         (lambda carried: None, 1, "was prepared with data.split_index 0, and the recipe has 1"),
         (lambda carried: (carried / "val_targets.npy").write_bytes(b"changed"), 0, "val_targets.npy is not the file"),
