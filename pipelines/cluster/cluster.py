@@ -16,7 +16,6 @@ import torch
 
 from pipelines.cluster.address import check_job, check_storage_visible
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, CrowdedError, failure_reason, is_low_memory
-from pipelines.cluster.here import run_here
 from pipelines.cluster.lone_node import watched_node
 from pipelines.cluster.ray_internals import keep_coordinator, release_lost_groups
 from pipelines.cluster.session import DRIVER_RESOURCE, join
@@ -28,6 +27,7 @@ from pipelines.storage.storage import Storage
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError, ProserError, last_line
+from proser_core.jobs.any_job import train_in_turn
 from proser_core.jobs.spec import FAILURE, STATE, Job
 from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.titles import counted
@@ -222,7 +222,7 @@ class Cluster:
 
     def _run_here(self, jobs: Sequence[Job], max_seconds: float) -> None:
         self.store.train_here(Path(job.folder) for job in jobs)
-        for folder in run_here(jobs, max_seconds):
+        for folder in train_in_turn(jobs, max_seconds):
             self.store.push(folder)
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, titles: Mapping[str, str]) -> None:

@@ -8,7 +8,8 @@
     network_tables      logits and embeddings of a finished training
     selection           which point of a sweep is selected
 
-`run_any` is called from two places, with equal bits: by `pipelines.cluster` on Ray, and by `runner`, which runs a
-JOB.json with torch alone (`job_folder`: a folder of them). `in_memory` trains without files, for `proser_core.train`.
-The probes measure what a step, an epoch or an evaluation costs.
+`run_any` is called from two places, with equal bits: by `pipelines.cluster` on Ray, and by `any_job.train_alone`,
+without Ray, for heads of a frozen backbone and for `runner`, which runs a JOB.json (`job_folder`: a folder of them).
+`in_memory` trains without files, for `proser_core.train`. The probes measure what a step, an epoch or an evaluation
+costs.
 """

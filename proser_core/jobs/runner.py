@@ -4,19 +4,18 @@ The folders and their keys are those of the pipeline, so that `proser import` on
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.controls import closed_set_scores, fit_score, placeholder_scores
 from proser_core.data.data_sets import listed_once
 from proser_core.data.tasks import OpenSetTask, TaskSummary
-from proser_core.errors import ProserError, StorageError, TrainingError, first_line
+from proser_core.errors import ProserError, TrainingError
 from proser_core.jobs import spec
-from proser_core.jobs.any_job import run_any
+from proser_core.jobs.any_job import train_alone
 from proser_core.jobs.embedding import embed_task
 from proser_core.jobs.job_file import JobFile
 from proser_core.jobs.own_networks.methods import plan_methods
@@ -24,7 +23,7 @@ from proser_core.jobs.own_networks.plans import OwnPlan
 from proser_core.jobs.own_networks.spec import OWN
 from proser_core.jobs.preparing import prepare_inputs, prepare_task
 from proser_core.jobs.progress import EpochProgress
-from proser_core.jobs.starting_point import check_weights, delete_changed_checkpoint
+from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.jobs.task_checks import check_batches, check_machine, check_prepared_for, check_split
 from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
 from proser_core.networks.pretrained import rebased, with_features
@@ -151,20 +150,12 @@ class _Runner:
         note = " again, because its checkpoint was changed" if delete_changed_checkpoint(folder) else ""
         done = len(spec.read_epochs(folder)) if (folder / spec.STATE).is_file() else 0
         self.progress.begin(f"{name}{note}", training.kind, epochs, done)
-        try:
-            check_weights(training)
-            run_any(training, self.progress.epoch)
-            self.outcome.trained += 1
-        except StorageError:  # no other training would end either
-            raise
-        except (ProserError, torch.OutOfMemoryError) as error:
-            out_of_memory = isinstance(error, torch.OutOfMemoryError)
-            remedy = "Use another machine" if training.kind == OWN else f"Use a smaller {training.kind}.batch_size"
-            reason = f"{first_line(error)} {remedy}" if out_of_memory else str(error)
-            spec.write_failure(folder, reason)
+        with closing(self.progress):
+            reason = train_alone(training, self.progress.epoch)
+        if reason:
             self.outcome.failures[name] = reason
-        finally:
-            self.progress.close()
+        else:
+            self.outcome.trained += 1
 
     def _score(self, trial: Trial) -> None:
         if load_if_complete(trial.folder) is None:

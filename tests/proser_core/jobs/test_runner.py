@@ -16,7 +16,7 @@ from waiting import PATIENCE_S, started, until
 from proser_core.digests import sha256_of
 from proser_core.errors import CalibrationError, ConfigError, StorageError
 from proser_core.job import main
-from proser_core.jobs import runner, spec
+from proser_core.jobs import any_job, spec
 from proser_core.jobs.job_file import read_job_file
 from proser_core.jobs.trials import plan_trials
 from proser_core.jobs.worker import run_job
@@ -192,7 +192,7 @@ def test_a_fine_tune_that_cannot_be_trained_is_named_and_the_others_go_on(
             raise error
         run_job(job, notify)
 
-    monkeypatch.setattr(runner, "run_any", fail_for_two)
+    monkeypatch.setattr(any_job, "run_any", fail_for_two)
     assert run_here(tmp_path, copied, finetunes=[{"beta": 2}, {"beta": 3}]) == 1
     printed = capsys.readouterr()
     reason = str(error).splitlines()[0]
@@ -213,7 +213,7 @@ def test_a_full_disk_ends_the_run(
         begun.append(job.recipe["finetune"]["beta"])
         raise StorageError("the disk is full")
 
-    monkeypatch.setattr(runner, "run_any", fill_the_disk)
+    monkeypatch.setattr(any_job, "run_any", fill_the_disk)
     assert run_here(tmp_path, copied, finetunes=[{"beta": 2}, {"beta": 3}]) == 1
     assert begun == [2]
     assert "the disk is full" in capsys.readouterr().err
