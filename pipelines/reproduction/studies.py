@@ -28,7 +28,6 @@ from proser_core.jobs.own_networks.methods import OwnMethods
 from proser_core.jobs.own_networks.plans import check_servable
 from proser_core.jobs.task_checks import missing_images
 from proser_core.jobs.trials import check_recipe
-from proser_core.naming import look_up
 from proser_core.networks.pretrained import with_pretrained
 
 
@@ -53,7 +52,7 @@ class PreparedStudy(ResolvedStudy):
 def check_reproducible(request: ReproduceRequest) -> None:
     """Raises ConfigError for unknown methods, and options with which nothing can be reproduced."""
     for name in (*request.methods, *request.register):
-        look_up("method", name, METHODS)
+        METHODS[name]  # refuses an unknown one
     tuned, plain = request.recipe.finetune, FinetuneConfig()
     for part, names, given, usual in (
         ("finetune", STATED, tuned, plain),

@@ -23,6 +23,7 @@ from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of
 from proser_core.config import FinetuneConfig, Recipe, to_json
 from proser_core.config.recipe import Precision
 from proser_core.data.data_sets import DataRoot, listed_once, path_of
+from proser_core.data.preparation import split_of
 from proser_core.errors import CheckpointError, ConfigError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.job_file import CodeVersions, JobFile, read_job_file
@@ -31,7 +32,7 @@ from proser_core.jobs.own_networks.plans import METHODS_FOLDER
 from proser_core.jobs.preparing import prepare_inputs, prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
-from proser_core.jobs.task_checks import check_prepared_for, check_split, refuse_streaming
+from proser_core.jobs.task_checks import check_prepared_for, refuse_streaming
 from proser_core.jobs.trials import check_recipe, plan_pretraining
 from proser_core.networks.pretrained import with_pretrained
 from proser_core.store.files import disk_full_errors, read_json, write_atomically
@@ -99,7 +100,7 @@ def save_job(
             f"calibration.development names {', '.join(recipe.calibration.development)}, and an import reads no data "
             "sets; leave it empty here, and give it to `proser run`, which finds what is trained"
         )
-    check_split(recipe, data_dir)
+    split_of(recipe.data, data_dir)  # refuses images that do not fit
     code, task = CodeVersions.current(own_methods), None
     with disk_full_errors(output.parent):
         if storage is not None:

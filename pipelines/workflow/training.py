@@ -8,9 +8,9 @@ from typing import Any
 from proser_core.config import FinetuneConfig, Recipe, from_json
 from proser_core.config.named_finetunes import control
 from proser_core.data.data_sets import DataRoot
+from proser_core.data.preparation import split_of
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import prepare_inputs
-from proser_core.jobs.task_checks import check_split
 from proser_core.recognition.validation_scores import Proxy
 from tune_spaces import SpaceInfo, expand, sample, space_info
 
@@ -46,7 +46,7 @@ class TrainingInputs:
     ) -> "TrainingInputs":
         """Inputs with the images of each class split. Raises ProserError for images that cannot be used."""
         for recipe in recipes:
-            check_split(recipe, data_dir)
+            split_of(recipe.data, data_dir)  # refuses images that do not fit
         return cls(
             recipes=recipes,
             data_dir=data_dir,

@@ -12,6 +12,7 @@ from typing import Any
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.controls import closed_set_scores, fit_score, placeholder_scores
 from proser_core.data.data_sets import listed_once
+from proser_core.data.preparation import split_of
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ProserError, TrainingError
 from proser_core.jobs import spec
@@ -24,7 +25,7 @@ from proser_core.jobs.own_networks.spec import OWN
 from proser_core.jobs.preparing import prepare_inputs, prepare_task
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import delete_changed_checkpoint
-from proser_core.jobs.task_checks import check_batches, check_machine, check_prepared_for, check_split
+from proser_core.jobs.task_checks import check_batches, check_machine, check_prepared_for
 from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
 from proser_core.networks.pretrained import rebased, with_features
 from proser_core.processor import resolve_precision
@@ -76,7 +77,7 @@ def _prepared(job: JobFile, store: Store) -> Artefact:
         check_prepared_for(job.recipe, inputs, job.code.prepare, job.task)
         return import_artefact(job.task, spec.PREPARE, store)
     data_dir = listed_once(job.data_dir)
-    check_split(job.recipe, data_dir)
+    split_of(job.recipe.data, data_dir)  # refuses images that do not fit
     inputs = prepare_inputs(job.recipe, data_dir)
     return prepare_task(job.recipe, inputs, data_dir, store, job.code.prepare)
 

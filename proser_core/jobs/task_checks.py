@@ -8,7 +8,7 @@ import torch
 
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.data_sets import DataRoot
-from proser_core.data.preparation import open_data_sets, split_of
+from proser_core.data.preparation import open_data_sets
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError
 from proser_core.jobs.preparing import data_fields
@@ -50,11 +50,6 @@ def check_machine(recipe: Recipe) -> None:
             f"cluster.gpus_per_worker is {recipe.cluster.gpus_per_worker:g}; torch sees no GPU here. "
             "Set it to 0 to train on the CPU"
         )
-
-
-def check_split(recipe: Recipe, data_dir: DataRoot) -> None:
-    """Raises ConfigError for an unknown data set, DataError for one with too few classes."""
-    split_of(recipe.data, data_dir)
 
 
 def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], code: str, where: Path) -> None:
