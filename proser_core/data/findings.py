@@ -133,41 +133,61 @@ def _pairs(title: str, pairs: np.ndarray, advice: str) -> Finding:
 
 def _classes(inspection: Inspection) -> Iterator[Finding]:
     """Classes with too few images or groups, and of unequal size, by what is trained on."""
-    listing = inspection.listing
-    if len(listing.class_names) == 1:
+    names, trained = inspection.listing.class_names, inspection.counts("train")
+    if len(names) == 1:
         advice = "There is nothing to tell it apart from: add a folder of images for each further class."
-        yield Finding("one class alone", 1, advice, lines=listing.class_names)
-    trained = inspection.counts("train")
-    least, drawn = listing.least_images, " and ".join(PART_TITLES[part] for part in listing.drawn)
-    needs = f"{least} or more, to train{f' and to draw {drawn} images' if drawn else ''}"
-    small = {number: counted(count, "image") for number, count in enumerate(trained.tolist()) if count < least}
-    for part in [each for each in ("val", "test") if each not in listing.drawn]:
-        counts = inspection.counts(part)
-        small |= {row: f"none in {part}/" for row in np.flatnonzero(counts == 0).tolist() if row not in small}
-    yield _of_classes(
-        inspection, "classes with too few images", small, f"A class needs {needs}: add images, or remove it."
-    )
-    rows = inspection.parts == "train"
-    groups, labels = inspection.groups[rows], inspection.labels[rows]
-    counts = np.array([len(np.unique(groups[labels == number])) for number in range(len(trained))])
-    few = {
-        number: f"{count} of {counted(images, 'image')}"
-        for number, (count, images) in enumerate(zip(counts.tolist(), trained.tolist(), strict=True))
-        if count < listing.least_groups and number not in small
-    }
-    yield _of_classes(
-        inspection,
-        "classes of too few groups",
-        few,
-        f"They cannot be measured, because groups are not divided; {listing.least_groups} are needed: add images of "
-        "other scenes, or see --data.group-by and --data.no-group-near-duplicates.",
-    )
+        yield Finding("one class alone", 1, advice, lines=names)
+    small = _too_small(inspection, trained)
+    yield _small_classes(inspection, small)
+    yield _few_groups(inspection, trained, small)
     yield _of_classes(
         inspection,
         f"classes of fewer than {FEW} images",
         {number: counted(trained[number], "image") for number in few_images(trained).tolist() if number not in small},
         "They are learnt badly, and a test on so few says little of them: add images, or remove the class.",
     )
+    yield from _imbalance(inspection, trained, small)
+
+
+def _too_small(inspection: Inspection, trained: np.ndarray) -> dict[int, str]:
+    """Classes that a run refuses, by number, with the images that they have."""
+    listing = inspection.listing
+    least, counts = listing.least_images, enumerate(trained.tolist())
+    small = {number: counted(count, "image") for number, count in counts if count < least}
+    for part in [each for each in ("val", "test") if each not in listing.drawn]:
+        missing = np.flatnonzero(inspection.counts(part) == 0).tolist()
+        small |= {number: f"none in {part}/" for number in missing if number not in small}
+    return small
+
+
+def _small_classes(inspection: Inspection, small: dict[int, str]) -> Finding:
+    listing = inspection.listing
+    drawn = " and ".join(PART_TITLES[part] for part in listing.drawn)
+    needs = f"{listing.least_images} or more, to train{f' and to draw {drawn} images' if drawn else ''}"
+    return _of_classes(
+        inspection, "classes with too few images", small, f"A class needs {needs}: add images, or remove it."
+    )
+
+
+def _few_groups(inspection: Inspection, trained: np.ndarray, small: dict[int, str]) -> Finding:
+    least, rows = inspection.listing.least_groups, inspection.parts == "train"
+    groups, labels = inspection.groups[rows], inspection.labels[rows]
+    counts = [len(np.unique(groups[labels == number])) for number in range(len(trained))]
+    few = {
+        number: f"{count} of {counted(images, 'image')}"
+        for number, (count, images) in enumerate(zip(counts, trained.tolist(), strict=True))
+        if count < least and number not in small
+    }
+    return _of_classes(
+        inspection,
+        "classes of too few groups",
+        few,
+        f"They cannot be measured, because groups are not divided; {least} are needed: add images of other scenes, or "
+        "see --data.group-by and --data.no-group-near-duplicates.",
+    )
+
+
+def _imbalance(inspection: Inspection, trained: np.ndarray, small: dict[int, str]) -> Iterator[Finding]:
     kept = np.array([0 if number in small else count for number, count in enumerate(trained.tolist())])
     if (ratio := largest_to_smallest(kept)) >= IMBALANCE:
         extreme = [int(kept.argmax()), int(np.where(kept > 0, kept, kept.max() + 1).argmin())]
