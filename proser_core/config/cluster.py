@@ -14,7 +14,7 @@ class ClusterConfig(Block):
     prefix: ClassVar[str] = "cluster."
 
     num_workers: int = 1
-    """DDP workers per fine-tune. One worker is a reused Tune actor; several run as a TorchTrainer."""
+    """DDP workers per fine-tune; each gets its part of every batch."""
     min_workers: int = 0
     """Fewest DDP workers with which a fine-tune starts, or continues after a machine was lost; it takes more, up to
     num_workers, when there is room again. 0: always num_workers. The batch stays the same, but batch norm and dropout

@@ -20,7 +20,7 @@ Precision = Literal["auto", "bf16", "fp32"]
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(Block):
-    """Everything that decides a result; stored with every run."""
+    """All settings of a run: what decides its result, where it runs, and what it is called. Stored with it."""
 
     name: str = "custom"
     """Name of the recipe that these fields started from."""

@@ -1,4 +1,4 @@
-"""Dry-run plan of a sweep: what is cached, what must be trained, estimated cost."""
+"""Plan of the trainings of a run, a sweep or a reproduction: what is cached, what must be trained, estimated cost."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

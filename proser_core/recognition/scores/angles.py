@@ -30,7 +30,7 @@ class Cosine(EmbeddingScore):
     source = "Techapanurak et al. 2020"
     formula = "- largest cosine to a known class"
     reads_training = False
-    reads_validation = True  # in fact only the classifier, which every table has
+    reads_validation = True  # of any table it reads the classifier alone
 
     @classmethod
     def fit(cls, logits: LogitTable, targets: np.ndarray) -> Self:
