@@ -18,7 +18,7 @@ from proser_core.errors import ConfigError, DataError, TrackingError
 from proser_core.titles import counted, percent
 
 if TYPE_CHECKING:
-    from pipelines.tracking.models import Model as LoadedModel
+    from pipelines.tracking.models import LoadedModel
     from proser_core.recognition.calibration import Calibration
 
 

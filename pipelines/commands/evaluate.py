@@ -24,7 +24,7 @@ from proser_core.titles import METRICS, best_marked, counted, percent
 if TYPE_CHECKING:
     from pipelines.inference.folder_metrics import FolderMetrics
     from pipelines.inference.score_comparison import ScoreComparison
-    from pipelines.tracking.models import Model as LoadedModel
+    from pipelines.tracking.models import LoadedModel
     from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 

@@ -20,7 +20,7 @@ from pipelines.recipes import folder
 from proser_core.titles import first_names
 
 if TYPE_CHECKING:
-    from pipelines.tracking.models import Model
+    from pipelines.tracking.models import LoadedModel
     from proser_core.data.findings import Finding
     from proser_core.data.inspection import Inspection
 
@@ -99,7 +99,7 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     return 0
 
 
-def _load(name: str) -> "Model":
+def _load(name: str) -> "LoadedModel":
     """Raises ConfigError for a network without an embedding."""
     from pipelines.tracking.models import load  # these load torch and mlflow
     from proser_core.recognition.embedding_table import check_embeds
@@ -109,7 +109,7 @@ def _load(name: str) -> "Model":
     return model
 
 
-def _doubts(model: "Model", found: "Inspection", device: str, console: Console) -> tuple["Finding", list[str]]:
+def _doubts(model: "LoadedModel", found: "Inspection", device: str, console: Console) -> tuple["Finding", list[str]]:
     from pipelines.inference.doubted_labels import doubted_labels  # it loads torch
 
     total = len(found.files)

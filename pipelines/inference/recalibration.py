@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pipelines.tracking.models import Model
+from pipelines.tracking.models import LoadedModel
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.runs import TRIAL_KEY, run_of_its_own
 from pipelines.tracking.server import connect
@@ -29,7 +29,7 @@ def recalibrated(classifier: OpenSetClassifier, logits: LogitTable, target_rate:
     return replace(classifier, calibration=calibrate(classifier.score_function(logits), target_rate), proxy=proxy)
 
 
-def register_recalibrated(model: Model, classifier: OpenSetClassifier, data: Path) -> Registered:
+def register_recalibrated(model: LoadedModel, classifier: OpenSetClassifier, data: Path) -> Registered:
     """Register the classifier as a new version of the model, with a run for its calibration on the images of `data`."""
     version = model.version
     assert version is not None

@@ -23,7 +23,7 @@ from pipelines.serving.page import try_it_page, wants_page
 from pipelines.serving.prediction_rows import rows_of
 from pipelines.serving.recogniser import Recogniser
 from pipelines.serving.served_model import name_of, title_of
-from pipelines.tracking.models import Model
+from pipelines.tracking.models import LoadedModel
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 ByReplica = Mapping[str, Sequence[Metric]]
@@ -130,7 +130,7 @@ class Routes:
         return JSONResponse(answer)
 
     @property
-    def _served(self) -> Model:
+    def _served(self) -> LoadedModel:
         return self._recogniser.model.current
 
     @property
@@ -150,7 +150,7 @@ class Routes:
             "problem": self._recogniser.model.brief,
         }
 
-    def _asked(self, request: Request) -> Model:
+    def _asked(self, request: Request) -> LoadedModel:
         """What is served, where its name and version are those of the path."""
         served, asked = self._served, request.path_params
         if asked["name"] != name_of(served) or asked.get("version", served.number) != served.number:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from pipelines.tracking.models import Model
+from pipelines.tracking.models import LoadedModel
 from proser_core.recognition.open_set_classifier import Predictions
 
 
@@ -24,14 +24,14 @@ from proser_core.recognition.open_set_classifier import Predictions
 class RequestImages:
     """The images uint8[n, size, size, 3] of one request, and the model that they were decoded for."""
 
-    served: Model
+    served: LoadedModel
     pixels: np.ndarray
 
 
 WORK_TIMEOUT_S = 120.0
 """After which a batch, or the decoding of a request, counts as hung. A server that is stopped waits for it as long."""
 MAX_FAILURES = 3  # batches in a row, after which a process counts as broken
-Classify = Callable[[Model, np.ndarray, int], Predictions]
+Classify = Callable[[LoadedModel, np.ndarray, int], Predictions]
 Waiting = tuple[RequestImages, "asyncio.Future[Predictions]"]
 
 

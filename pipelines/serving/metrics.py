@@ -11,7 +11,7 @@ from prometheus_client.samples import Sample
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipelines.serving.served_model import name_of
-from pipelines.tracking.models import Model
+from pipelines.tracking.models import LoadedModel
 from proser_core.recognition.open_set_classifier import Predictions
 
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -53,14 +53,14 @@ class Metrics:
         """Count a batch that goes to the network."""
         self._batches.observe(images)
 
-    def classified(self, served: Model, predictions: Predictions) -> None:
+    def classified(self, served: LoadedModel, predictions: Predictions) -> None:
         """The images of one request."""
         unknown = int((predictions.indices == len(served.classifier.class_names)).sum())
         for decision, count in (("unknown", unknown), ("known", len(predictions.indices) - unknown)):
             self._images.labels(served.number, decision).inc(count)
         _observe(self._scores, served.number, predictions.unknown_scores)
 
-    def serves(self, served: Model) -> None:
+    def serves(self, served: LoadedModel) -> None:
         """A version takes over."""
         self._version.clear()
         self._version.labels(name_of(served), served.number).set(1)

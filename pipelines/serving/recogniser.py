@@ -20,7 +20,7 @@ from pipelines.serving.limits import Limits
 from pipelines.serving.memory import Memory
 from pipelines.serving.metrics import Metrics
 from pipelines.serving.served_model import ServedModel, title_of
-from pipelines.tracking.models import Model
+from pipelines.tracking.models import LoadedModel
 from proser_core.recognition.open_set_classifier import Predictions
 
 Message = TypeVar("Message")
@@ -64,7 +64,7 @@ class Recogniser:
 
     async def classify(
         self, request: Request, read: Callable[[str, bytes], tuple[Message, list[bytes]]]
-    ) -> tuple[Model, Message, Predictions]:
+    ) -> tuple[LoadedModel, Message, Predictions]:
         """The version that answers, what `read` makes of content type and body, and the predictions on its images.
         Raises HTTPException for a request that is refused."""
         if self.is_full:
@@ -116,14 +116,14 @@ class Recogniser:
         return message, await self._batcher.submit(images)
 
     def _decoded(
-        self, served: Model, read: Callable[[str, bytes], tuple[Message, list[bytes]]], kind: str, body: bytes
+        self, served: LoadedModel, read: Callable[[str, bytes], tuple[Message, list[bytes]]], kind: str, body: bytes
     ) -> tuple[Message, RequestImages]:
         with self._decoding.one():
             message, encoded = read(kind, body)
             pixels = decoded_images(encoded, served.classifier.image_size, self.options.limits, kind)
         return message, RequestImages(served, pixels)
 
-    def _predict(self, served: Model, pixels: np.ndarray, threads: int) -> Predictions:
+    def _predict(self, served: LoadedModel, pixels: np.ndarray, threads: int) -> Predictions:
         self.metrics.batch(len(pixels))
         if self.options.device == "cpu":
             torch.set_num_threads(threads)  # of this thread's own team

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.tracking.models import Model, load
+from pipelines.tracking.models import LoadedModel, load
 from pipelines.tracking.reasons import reason_of
 from pipelines.tracking.server import connect
 from pipelines.tracking.versions import find
@@ -17,12 +17,12 @@ from proser_core.networks.folding import for_inference
 BACKOFF_FACTOR = 10  # by which the pause grows after a poll that failed
 
 
-def name_of(model: Model) -> str:
+def name_of(model: LoadedModel) -> str:
     """The name that clients see: the registered one, or that of the folder, without the path that leads there."""
     return Path(model.uri).name if model.version is None else model.version.name
 
 
-def title_of(model: Model) -> str:
+def title_of(model: LoadedModel) -> str:
     """The title that clients see: the registered name and version, or the name of the folder."""
     return name_of(model) if model.version is None else model.title
 
@@ -32,7 +32,7 @@ class ServedModel:
     does where there is no model at the start. After that, whatever fails is `problem`, in `brief` without the paths in
     it, and the current version stays."""
 
-    def __init__(self, uri: str, device: str, serves: Callable[[Model], None] = lambda model: None) -> None:
+    def __init__(self, uri: str, device: str, serves: Callable[[LoadedModel], None] = lambda model: None) -> None:
         self._uri, self._device, self._serves = uri, device, serves
         self.problem = self.brief = ""
         self.current = self._load()
@@ -69,7 +69,7 @@ class ServedModel:
             if not stop.is_set():
                 self.problem = self.brief = "the alias is not followed any more; start the server again"
 
-    def _load(self) -> Model:
+    def _load(self) -> LoadedModel:
         """With one prediction made: the first one takes longer, and shows that the model works here."""
         model = load(self._uri)
         model = replace(

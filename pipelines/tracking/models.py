@@ -20,7 +20,7 @@ NEXT_TO_NOTHING = 1 << 20  # bytes that are free on a full disk
 
 
 @dataclass(frozen=True)
-class Model:
+class LoadedModel:
     """A classifier, what it was named by, and its version in the registry; none for a folder."""
 
     uri: str
@@ -38,7 +38,7 @@ class Model:
         return "" if self.version is None else self.version.number
 
 
-def load(uri: str) -> Model:
+def load(uri: str) -> LoadedModel:
     """The classifier behind models:/NAME@ALIAS, models:/NAME/VERSION, or in a folder.
 
     Raises TrackingError for a model, alias or version that the registry does not have, CheckpointError for a
@@ -52,7 +52,7 @@ def load(uri: str) -> Model:
             if not is_version and uri == Path(uri).stem:
                 advice += f"; did you mean models:/{uri}@champion?"
             raise CheckpointError(f"got {uri}, and there is no such folder; {advice}")
-        return Model(uri, OpenSetClassifier.load(Path(uri)), None)
+        return LoadedModel(uri, OpenSetClassifier.load(Path(uri)), None)
     client = connect()
     version = find(client, uri)
     with tempfile.TemporaryDirectory() as folder:
@@ -72,7 +72,7 @@ def load(uri: str) -> Model:
                 "artefacts, or register it again with the same `proser run`"
             ) from error
         try:
-            return Model(uri, OpenSetClassifier.load(place), version)
+            return LoadedModel(uri, OpenSetClassifier.load(place), version)
         except CheckpointError as error:
             location = client.get_model_version_download_uri(version.name, version.number)
             raise CheckpointError(_of_version(version, location, str(error), place)) from error

@@ -18,7 +18,7 @@ from pipelines.reports.promotion_report import (
 from pipelines.storage.option import DEFAULT_STORAGE
 from pipelines.tracking import decisions
 from pipelines.tracking.decisions import Decision, alone, carry_out
-from pipelines.tracking.models import Model, load
+from pipelines.tracking.models import LoadedModel, load
 from pipelines.tracking.server import connect, shown_uri
 from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE, CHAMPION, CHOSEN_AMONG, model_named
 from pipelines.workflow.best_of import MOST_MEMBERS, register_best
@@ -90,7 +90,7 @@ def _check(request: PromoteRequest) -> None:
         raise ConfigError(f"{given} is about the trials of a sweep; name the sweep with --best-of")
 
 
-def _compare(candidate: Model, champion: Model, request: PromoteRequest) -> Comparison | None:
+def _compare(candidate: LoadedModel, champion: LoadedModel, request: PromoteRequest) -> Comparison | None:
     """None where the two saw different images, and force is to promote without. Raises TrackingError without force."""
     ours, theirs = candidate.classifier, champion.classifier
     scores, their_scores = ours.validation_scores, theirs.validation_scores
@@ -136,7 +136,12 @@ def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy,
 
 
 def _decide(
-    client: Any, wanted: Decision, candidate: Model, champion: Model, request: PromoteRequest, console: Console
+    client: Any,
+    wanted: Decision,
+    candidate: LoadedModel,
+    champion: LoadedModel,
+    request: PromoteRequest,
+    console: Console,
 ) -> int:
     comparison = _compare(candidate, champion, request)
     objections = ["it could not be compared"] if comparison is None else comparison.objections
@@ -161,7 +166,7 @@ def _decide(
     return 1 if wanted.kind == decisions.REFUSED else 0
 
 
-def _contender(model: Model) -> Contender:
+def _contender(model: LoadedModel) -> Contender:
     tags = {} if model.version is None else model.version.tags
     chosen_among = int(tags.get(CHOSEN_AMONG, 1))
     return Contender(model.title, model.classifier.results, CALIBRATED_FROM in tags, chosen_among)

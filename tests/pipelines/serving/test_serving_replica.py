@@ -19,7 +19,7 @@ from pipelines.serving.batching import MAX_FAILURES, WORK_TIMEOUT_S, Batcher, Re
 from pipelines.serving.limits import Limits
 from pipelines.serving.ray_server import Replica, deployment_of
 from pipelines.serving.recogniser import Options
-from pipelines.tracking.models import Model
+from pipelines.tracking.models import LoadedModel
 from proser_core.recognition.open_set_classifier import OpenSetClassifier, Predictions
 
 
@@ -58,7 +58,7 @@ class TestBatcher:
         free: threading.Event
         threads: list[int] = field(default_factory=list)
 
-        def __call__(self, served: Model, pixels: np.ndarray, threads: int) -> Predictions:
+        def __call__(self, served: LoadedModel, pixels: np.ndarray, threads: int) -> Predictions:
             self.threads.append(threads)
             self.free.wait(PATIENCE_S)
             self.batches.append((served.uri, len(pixels)))
@@ -73,14 +73,14 @@ class TestBatcher:
     def network(self) -> Network:
         return self.Network([], threading.Event())
 
-    def images(self, *values: int, version: Model) -> RequestImages:
+    def images(self, *values: int, version: LoadedModel) -> RequestImages:
         pixels = np.zeros((len(values), 4, 4, 3), np.uint8)
         pixels[:, 0, 0, 0] = values
         return RequestImages(version, pixels)
 
     @pytest.fixture
-    def versions(self, classifier: OpenSetClassifier) -> tuple[Model, Model]:
-        return Model("1", classifier, None), Model("2", classifier, None)
+    def versions(self, classifier: OpenSetClassifier) -> tuple[LoadedModel, LoadedModel]:
+        return LoadedModel("1", classifier, None), LoadedModel("2", classifier, None)
 
     def while_busy(self, network: Network, asked: list[RequestImages], most: int = 4) -> list[Any]:
         """Answers to the first request, and to the others, which come while the network is busy with it; then to the
@@ -106,27 +106,31 @@ class TestBatcher:
         return asyncio.run(ask())
 
     def test_what_waits_while_the_network_is_busy_is_classified_together(
-        self, network: Network, versions: tuple[Model, Model]
+        self, network: Network, versions: tuple[LoadedModel, LoadedModel]
     ) -> None:
         asked = [self.images(*values, version=versions[0]) for values in ((1,), (2, 3), (4,), (5,), (6, 7, 8))]
         answers = self.while_busy(network, asked)
         assert [answer.indices.tolist() for answer in answers] == [[1], [2, 3], [4], [5], [6, 7, 8]]
         assert [size for _, size in network.batches] == [1, 4, 3], "as many as fit, in their order"
 
-    def test_a_batch_is_of_one_version(self, network: Network, versions: tuple[Model, Model]) -> None:
+    def test_a_batch_is_of_one_version(self, network: Network, versions: tuple[LoadedModel, LoadedModel]) -> None:
         old, new = versions
         asked = [self.images(value, version=version) for value, version in ((1, old), (2, old), (3, new), (4, new))]
         answers = self.while_busy(network, asked)
         assert [answer.indices.tolist() for answer in answers] == [[1], [2], [3], [4]]
         assert network.batches == [("1", 1), ("1", 1), ("2", 2)]
 
-    def test_a_batch_that_fails_takes_no_other_with_it(self, network: Network, versions: tuple[Model, Model]) -> None:
+    def test_a_batch_that_fails_takes_no_other_with_it(
+        self, network: Network, versions: tuple[LoadedModel, LoadedModel]
+    ) -> None:
         asked = [self.images(*values, version=versions[0]) for values in ((255, 1, 1, 1), (2,), (3,))]
         answers = self.while_busy(network, asked)
         assert isinstance(answers[0], ValueError)
         assert [answer.indices.tolist() for answer in answers[1:]] == [[2], [3]]
 
-    def test_whoever_is_gone_is_not_waited_for(self, network: Network, versions: tuple[Model, Model]) -> None:
+    def test_whoever_is_gone_is_not_waited_for(
+        self, network: Network, versions: tuple[LoadedModel, LoadedModel]
+    ) -> None:
         async def ask() -> None:
             batcher = Batcher(network, 4)
             tasks = [asyncio.create_task(batcher.submit(self.images(n, version=versions[0]))) for n in (1, 2, 3, 4, 5)]
@@ -140,7 +144,7 @@ class TestBatcher:
         assert network.batches == [("1", 4)]
 
     def test_each_core_has_a_batch_and_a_request_by_itself_all_cores(
-        self, network: Network, versions: tuple[Model, Model]
+        self, network: Network, versions: tuple[LoadedModel, LoadedModel]
     ) -> None:
         async def ask() -> None:
             batcher = Batcher(network, 2, cores=2, alone=3)
@@ -157,7 +161,7 @@ class TestBatcher:
         assert (network.threads[:2], network.threads[-1]) == ([1, 1], 3)
 
     def test_a_batch_that_hangs_makes_the_replica_unhealthy(
-        self, network: Network, versions: tuple[Model, Model], monkeypatch: pytest.MonkeyPatch
+        self, network: Network, versions: tuple[LoadedModel, LoadedModel], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async def ask() -> None:
             batcher = Batcher(network, 4)
@@ -176,7 +180,7 @@ class TestBatcher:
 
     @pytest.mark.parametrize(("value", "failures"), [(255, MAX_FAILURES), (254, 1)])
     def test_batches_that_fail_one_after_another_make_the_replica_unhealthy_until_one_does_not(
-        self, network: Network, versions: tuple[Model, Model], value: int, failures: int
+        self, network: Network, versions: tuple[LoadedModel, LoadedModel], value: int, failures: int
     ) -> None:
         """At once where the device failed."""
         network.free.set()

@@ -13,7 +13,7 @@ from walks import Walks, counted_walks, twice_walked
 
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.commands.run import run
-from pipelines.tracking.models import Model, load
+from pipelines.tracking.models import LoadedModel, load
 from pipelines.workflow.best_of import register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.refit import proxy_of
@@ -43,12 +43,12 @@ def text(done: tuple[str, Walks]) -> str:
 
 
 @pytest.fixture(scope="module")
-def model(text: str) -> Model:
+def model(text: str) -> LoadedModel:
     return load("models:/proser@champion")
 
 
 class TestRun:
-    def test_the_model_knows_every_class_and_the_proxy_fewer(self, model: Model) -> None:
+    def test_the_model_knows_every_class_and_the_proxy_fewer(self, model: LoadedModel) -> None:
         assert model.classifier.class_names == NAMES
         proxy = model.classifier.proxy
         split = draw_split(proxy_of(own_recipe(), np.full(6, 60)).data, 6)
@@ -62,7 +62,7 @@ class TestRun:
         assert done[1]
         assert twice_walked(done[1]) == []
 
-    def test_groups_and_flips_are_decided_once_and_told(self, text: str, model: Model) -> None:
+    def test_groups_and_flips_are_decided_once_and_told(self, text: str, model: LoadedModel) -> None:
         words = " ".join(text.split())
         found = re.findall(
             r"groups of images, class split 0: ([\d,]+) images of known classes form ([\d,]+), the", words
@@ -74,14 +74,14 @@ class TestRun:
         assert model.classifier.recipe["data"]["flip"] is False
         assert {"groups of images", "horizontal flips"} <= model.classifier.notes.keys()
 
-    def test_each_class_is_in_the_card_with_its_interval(self, model: Model) -> None:
+    def test_each_class_is_in_the_card_with_its_interval(self, model: LoadedModel) -> None:
         counts = np.array(model.classifier.classes.confusion)
         assert (counts[:-1].sum(axis=1) > 0).any()
         assert counts[-1].sum() == 0  # all are known
         assert "### Classes" in model_card(model.classifier)
 
     def test_the_proxys_best_point_is_what_all_classes_were_trained_with(
-        self, model: Model, run_folder: RunFolder
+        self, model: LoadedModel, run_folder: RunFolder
     ) -> None:
         parents = {parent.info.run_name: parent for parent in run_folder.parents()}
         assert len(parents) == len(run_folder.parents()) == 2, "one run each, and none left over"
@@ -100,7 +100,7 @@ class TestRun:
         assert model.classifier.recipe["data"]["num_known"] == 6
 
     def test_what_is_printed_and_written_says_where_each_number_comes_from(
-        self, text: str, model: Model, run_folder: RunFolder
+        self, text: str, model: LoadedModel, run_folder: RunFolder
     ) -> None:
         proxy = model.classifier.proxy
         assert "6 classes, with their images: eight (60), five (60), four (60)" in text
@@ -127,12 +127,12 @@ class TestRun:
             assert bool(evaluation["passed_over"]) == (flat["CE control, MaxLogit"] > flat["PROSER"])
             assert evaluation["passed_over"] in text
 
-    def test_the_proxy_decides_what_the_evaluation_is_found_by(self, model: Model, run_folder: RunFolder) -> None:
+    def test_the_proxy_decides_what_the_evaluation_is_found_by(self, model: LoadedModel, run_folder: RunFolder) -> None:
         proxy = model.classifier.proxy
         manifests = [json.loads(path.read_text()) for path in run_folder.storage.glob("evaluate/*/manifest.json")]
         assert {manifest["inputs"]["proxy"] for manifest in manifests} == {None, digest_of(proxy.results)}
 
-    def test_the_registry_shows_the_proxys_figures(self, model: Model) -> None:
+    def test_the_registry_shows_the_proxys_figures(self, model: LoadedModel) -> None:
         proxy = model.classifier.proxy
         assert float(model.version.tags["dev/auroc"]) == pytest.approx(proxy.results["dev/auroc"], abs=1e-6)
 
@@ -145,7 +145,9 @@ class TestRun:
         assert "models:/proser/1" in again
 
     @pytest.mark.slow
-    def test_another_model_is_compared_by_the_proxy(self, model: Model, my_images: Path, run_folder: RunFolder) -> None:
+    def test_another_model_is_compared_by_the_proxy(
+        self, model: LoadedModel, my_images: Path, run_folder: RunFolder
+    ) -> None:
         other = replace(own_recipe(), calibration=replace(own_recipe().calibration, target_rate=0.9))
         printed(run, RunRequest(other, my_images, run_folder.storage))
         code, text = printed(promote, PromoteRequest(tolerance=0.9))

@@ -19,7 +19,7 @@ from pipelines.serving.served_model import ServedModel
 from pipelines.storage import lease
 from pipelines.storage.mirror import MIRROR_VARIABLE
 from pipelines.storage.storage import Storage
-from pipelines.tracking.models import Model, load
+from pipelines.tracking.models import LoadedModel, load
 from pipelines.tracking.versions import CHOSEN_AMONG, versions_of
 from pipelines.workflow.best_of import _classifier, _plain_tables, _task_of, register_best
 from pipelines.workflow.promotion import promote
@@ -111,7 +111,7 @@ class TestItsBestTrials:
         return sorted(mine, key=lambda row: -row["metrics"]["dev/macro_f1"])
 
     @pytest.fixture(scope="class")
-    def model(self, trials: object, folder: RunFolder) -> Model:
+    def model(self, trials: object, folder: RunFolder) -> LoadedModel:
         made = register_best(self.NAME, folder.storage, 1, "ensembles", members=3)
         assert made.aliases == ("candidate", "champion")
         runs = len(folder._runs())
@@ -120,7 +120,7 @@ class TestItsBestTrials:
         return load("models:/ensembles/1")
 
     def test_a_machine_that_has_only_the_storages_uri_registers_the_same(
-        self, model: Model, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, model: LoadedModel, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path))
         monkeypatch.setattr(lease, "SETTLE_S", 0.05)
@@ -131,7 +131,7 @@ class TestItsBestTrials:
             register_best(self.NAME, tmp_path.as_uri(), 1, "ensembles")
 
     def test_their_mean_predicts_bit_for_bit(
-        self, model: Model, trials: list[dict[str, Any]], folder: RunFolder
+        self, model: LoadedModel, trials: list[dict[str, Any]], folder: RunFolder
     ) -> None:
         task = OpenSetTask.load(task_of(folder, trials[0]))
         images, normalisation = np.asarray(task.val.images), (task.mean, task.std)
@@ -150,7 +150,9 @@ class TestItsBestTrials:
         unknown = model.classifier.predict(images).indices == 5
         assert unknown.sum() == len(images) - math.ceil(RATE * len(scores))
 
-    def test_it_is_served_as_any_other(self, model: Model, folder: RunFolder, trials: list[dict[str, Any]]) -> None:
+    def test_it_is_served_as_any_other(
+        self, model: LoadedModel, folder: RunFolder, trials: list[dict[str, Any]]
+    ) -> None:
         images = np.asarray(OpenSetTask.load(task_of(folder, trials[0])).test.images[:30])
         expected = model.classifier.predict(images)
         found = mlflow.pyfunc.load_model("models:/ensembles/1").predict({"image": images})
@@ -159,7 +161,7 @@ class TestItsBestTrials:
         np.testing.assert_allclose(served.unknown_scores, expected.unknown_scores, atol=1e-4)
 
     def test_a_promotion_says_what_a_prediction_takes(
-        self, model: Model, trials: list[dict[str, Any]], folder: RunFolder
+        self, model: LoadedModel, trials: list[dict[str, Any]], folder: RunFolder
     ) -> None:
         asked = PromoteRequest(best_of=self.NAME, ensemble=3, split_index=1, storage=folder.storage)
         code, text = printed(promote, asked)
@@ -169,7 +171,7 @@ class TestItsBestTrials:
         assert model.title in text, "the sweep's recipe names the model"
 
     def test_the_card_has_the_members_their_cost_and_what_they_are_to_be_compared_with(
-        self, model: Model, trials: list[dict[str, Any]]
+        self, model: LoadedModel, trials: list[dict[str, Any]]
     ) -> None:
         classifier = model.classifier
         assert [member.trial for member in classifier.members] == [row["key"] for row in trials]
@@ -184,7 +186,7 @@ class TestItsBestTrials:
             assert f"\n| {name} |" in card
 
     def test_the_controls_ensemble_is_the_mean_of_its_two_networks(
-        self, model: Model, swept: tuple, folder: RunFolder
+        self, model: LoadedModel, swept: tuple, folder: RunFolder
     ) -> None:
         (control,) = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "cross_entropy"]
         trial = folder.storage / "trials" / control["key"]
@@ -196,7 +198,7 @@ class TestItsBestTrials:
         assert found["test/closed_set_accuracy"] == pytest.approx(right[np.asarray(task.test.targets) < 5].mean())
 
     def test_its_run_is_one_of_the_sweep_and_leaves_those_of_the_trials_alone(
-        self, model: Model, trials: list[dict[str, Any]], folder: RunFolder
+        self, model: LoadedModel, trials: list[dict[str, Any]], folder: RunFolder
     ) -> None:
         version = folder.client.get_model_version("ensembles", "1")
         assert version.tags["proser.members"] == "; ".join(row["name"] for row in trials)
