@@ -19,9 +19,9 @@ PRETRAINED, CONTROL = "pretrained net", "CE control"
 """Networks without placeholders; the control is trained by cross-entropy, as long as PROSER, on the same images in the
 same order."""
 OWN_POINT = f"{PROSER}, recipe's own point"
-"""Beside the selected one."""
+"""A row beside the selected trial."""
 BEST_TRIAL = f"{PROSER}, best trial"
-"""Beside an ensemble of trials."""
+"""A row beside an ensemble of trials."""
 CE_ENSEMBLE = "CE ensemble of 2"
 """The mean logits of the pretrained net and the control, beside an ensemble of trials."""
 METRICS = {
@@ -37,7 +37,7 @@ METRICS = {
     "unknown_found": "unknown images detected",
 }
 SMALLER_IS_BETTER = ("fpr95", "seconds")
-"""Of metrics; of others larger is."""
+"""Metrics of which smaller values are better; of others larger ones are."""
 FIELDS = {
     "beta": "beta, weight of the placeholder loss",
     "gamma": "gamma, weight of the mixture loss",
@@ -47,9 +47,9 @@ FIELDS = {
     "epochs": "epochs of fine-tuning",
     "lr": "learning rate of fine-tuning",
 }
-"""Of `finetune`, those that a search space usually varies, in the order of a table."""
+"""Fields of `finetune` that a search space usually varies, in the order of a table."""
 SHORT = {"num_dummies": "C"}
-"""Of `finetune`, as the paper writes them."""
+"""Fields of `finetune` as the paper writes them."""
 DATA_SETS = {
     "svhn": "SVHN",
     "mnist": "MNIST",

@@ -110,8 +110,8 @@ METHODS: dict[str, Method] = Named(
         ),
     ),
 )
-"""By the name of the row, in the order of a table. One that is added here has its row in `proser reproduce`, and can be
-given to `train`."""
+"""Methods by the name of their row, in the order of a table. One that is added here has its row in `proser reproduce`,
+and can be given to `train`."""
 
 
 def same_network(names: Iterable[str]) -> list[str]:

@@ -52,7 +52,7 @@ class DecodedPhotos(StoredImages):
 
 
 def digest_of(content: bytes) -> bytes:
-    """Of a photo's file, 16 bytes: it tells a photo, whatever its path, its class and the size it is seen at."""
+    """Digest of a photo's file, 16 bytes: it tells a photo, whatever its path, its class and the size it is seen at."""
     return blake2b(content, digest_size=16).digest()
 
 

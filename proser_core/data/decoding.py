@@ -32,7 +32,8 @@ camera of 100 megapixels, is decoded at a half, a quarter or an eighth of its wi
 MAX_SIDE = 65_535
 """Pixels of the longest side, as a JPEG has it. Resizing takes 32 bytes for each, however narrow the image is."""
 MAX_SCANS = 100
-"""Of a JPEG, as libtiff has it; honest ones have about ten. A scan of 23 bytes costs a pass over the whole image."""
+"""The most scans of a JPEG, as in libtiff; honest ones have about ten. A scan of 23 bytes costs a pass over the whole
+image."""
 SCAN = re.compile(rb"\xff\xda\0(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
 """How a scan of one to four channels begins. Its first two bytes alone are also in any video behind a picture."""
 EXIF = b"Exif\0\0"
@@ -45,7 +46,7 @@ MAX_TILES = 1 << 16
 PLAIN_PPM = (b"P1", b"P2", b"P3")
 FULL_SIZE, TRANSPARENCY = "full size", "transparency"  # of an image's `info`
 SCALES = {"L;2": 85, "L;4": 17, "RGB;16B": 1 / 256}
-"""By which Pillow multiplies the pixels of a PNG of 2, 4 and 16 bits, and not the value that is transparent."""
+"""Factors by which Pillow multiplies the pixels of a PNG of 2, 4 and 16 bits, and not the value that is transparent."""
 EMPTY = "it is empty"
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What Pillow may take an image for. Its other readers would start Ghostscript, or decode before the size is known."""
@@ -124,7 +125,8 @@ def decode_square(encoded: bytes | None, size: int, name: str) -> np.ndarray:
 
 
 def count_pixels(encoded: bytes | None, name: str) -> int:
-    """Of an image file's content, by its header alone; of a tile where that is larger. Raises as `decode_square`."""
+    """The pixels of an image file's content, by its header alone; those of a tile where that is larger. Raises as
+    `decode_square`."""
     with open_image(encoded, name) as image:
         return max(math.prod(full_size(image)), math.prod(decoded_size(image)))
 
@@ -201,7 +203,7 @@ def _countable(content: bytes) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _count_tiles(content: bytes) -> int:
-    """Of a TIFF, as its first directory has it; strips count as tiles.
+    """The number of tiles of a TIFF, by its first directory; strips count as tiles.
 
     Raises ValueError for sizes of tiles that libtiff, which decodes them, may read otherwise than Pillow: those that
     are given twice, or as numbers of another type than the standard's, which Pillow skips.

@@ -69,7 +69,7 @@ def _unreadable(inspection: Inspection) -> Iterator[Finding]:
 
 
 def _repeats(inspection: Inspection) -> Iterator[Finding]:
-    """Of pairs that differ in class first, then of those that differ in part, then of the others."""
+    """Images that repeat others: pairs that differ in class first, then those that differ in part, then the others."""
     exact = _same_files(inspection)
     near = inspection.pairs[~_among(inspection.pairs, exact, len(inspection.photos))]
     labels, parts = inspection.labels, inspection.parts

@@ -30,7 +30,7 @@ class KnownGroups:
     def of(
         cls, parts: Mapping[str, ImageSet], classes: Mapping[int, str], drawn: Collection[str] = ()
     ) -> "KnownGroups":
-        """Of the images of `classes`, names by class id, in the parts."""
+        """The groups of the images of `classes`, names by class id, in the parts."""
         groups, labels = {}, {}
         for name, part in parts.items():
             if part.groups is not None:
@@ -68,7 +68,7 @@ class KnownGroups:
         return {GROUPS: "; ".join([*found, *self._warnings()])}
 
     def shared(self) -> dict[str, float]:
-        """Of the images of each drawn part the share that would have an image of their own group in training, if parts
+        """The share of the images of each drawn part that would have an image of their own group in training, if parts
         of the same sizes were drawn image by image: the expectation over all such draws."""
         if not self.drawn:
             return {}

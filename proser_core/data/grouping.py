@@ -39,8 +39,8 @@ class Grouping:
         return self.rule.lower().endswith(TABLES)
 
     def fingerprints(self) -> Fingerprints:
-        """Of the table, if there is one, with a digest of its groups. Raises as `_table`, and DataError where it cannot
-        be read."""
+        """The fingerprint of the table, if there is one, with a digest of its groups. Raises as `_table`, and DataError
+        where it cannot be read."""
         if not self.is_table:
             return []
         status = status_of(self._table())
@@ -58,7 +58,8 @@ class Grouping:
         return self.joined(near, [path for path, _, _ in files], folders, root)
 
     def joined(self, near: np.ndarray, paths: Sequence[str], folders: Sequence[Path], root: Path) -> np.ndarray:
-        """As `groups`, of images whose pairs int64[P, 2] of near duplicates, or links of them, are known already."""
+        """The same as `groups`, for images whose pairs int64[P, 2] of near duplicates, or links of them, are known
+        already."""
         linked = _linked(self._names(paths, folders, root)) if self.rule else NO_PAIRS
         return components(np.concatenate([near, linked]), len(paths))
 
@@ -89,7 +90,7 @@ class Grouping:
 
 @lru_cache(maxsize=1)
 def _links_of(files: tuple[FileStatus, ...]) -> np.ndarray:
-    """As `links_by_looks`, of image files; kept, because each part of each task of a run asks for them."""
+    """The `links_by_looks` of image files; kept, because each part of each task of a run asks for them."""
     images = StoredImages.of_files([path for path, _, _ in files], SIZE)
     found = [looks_of(chunk) for chunk in images.batches(np.arange(len(images)), 1024)]
     return links_by_looks(Looks(*(np.concatenate(parts) for parts in zip(*found, strict=True))))

@@ -88,7 +88,7 @@ def inspect_folder(root: Path, grouping: Grouping, progress: Progress = lambda d
 
 
 def _kinds(files: list[Listed], photos: list[Photo]) -> Callable[[np.ndarray], np.ndarray]:
-    """Of pairs: the same content, another class, another part, or neither."""
+    """What two images of a pair have: the same content, another class, another part, or neither."""
     digests, parts = (
         np.unique(each, return_inverse=True)[1]
         for each in ([photo.digest for photo in photos], [file.part for file in files])
@@ -105,7 +105,8 @@ def _kinds(files: list[Listed], photos: list[Photo]) -> Callable[[np.ndarray], n
 def _mirroring(
     files: list[Listed], patterns: np.ndarray, groups: np.ndarray, class_names: tuple[str, ...]
 ) -> Mirroring:
-    """Of the images that are trained on, by the grey patterns uint8[N, SIZE * SIZE] that are at hand."""
+    """The judgement on mirror images of what is trained on, by the grey patterns uint8[N, SIZE * SIZE] that are at
+    hand."""
     rows = np.array([file.part == "train" for file in files])
     grey = np.repeat(patterns[rows].reshape(-1, SIZE, SIZE, 1), 3, axis=-1)
     labels = np.array([file.label for file in files], np.int64)[rows]

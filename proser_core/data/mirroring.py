@@ -24,10 +24,10 @@ none has enough of them to be found by itself."""
 AT_ONCE = 256
 """Images that are compared with all others at a time."""
 SHARE, SHARE_OF_CLASS = 0.65, 0.75
-"""Of images that lie nearer to their class than their mirror images do, from which on flips are harmful: of all, or of
-those of one class."""
+"""Shares of images, of all or of one class, that lie nearer to their class than their mirror images do, from which on
+flips are harmful."""
 LEVEL = 0.01
-"""Of the sign test, one-sided, which these shares must pass too; by Bonferroni for classes."""
+"""Level of the sign test, one-sided, which these shares must pass too; by Bonferroni for classes."""
 LIKE = 0.5
 """Share of the mirror images of a class that lie nearest to one other class, from which on the two are named."""
 
@@ -45,7 +45,7 @@ class Mirroring:
 
 
 def judge_mirroring(train: ImageSet, names: Sequence[str], seed: int) -> Mirroring:
-    """Of the training images of the known classes, labels 0..K-1, named in their order.
+    """Whether flips harm the training images of the known classes, labels 0..K-1, named in their order.
 
     Of each group in a class one image is compared; the draw is that of `seed`.
     """
@@ -76,7 +76,7 @@ def _is_one_sided(nearer: np.ndarray, share: float, tests: int) -> bool:
 
 
 def _nearest(patterns: np.ndarray, others: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each pattern the similarity to the nearest of the others of its class, and which of all is nearest; not to the
+    """The similarity of each pattern to the nearest of the others of its class, and which of all is nearest; not to the
     one in its own row, of which a mirror image says nothing of the class."""
     found = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
     first, second = _unit(patterns), _unit(others).T

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 SIZE = 32
 """Height and width in pixels at which images are compared."""
 FREQUENCIES = 8
-"""Of the DCT, in each direction; the hash leaves the constant out."""
+"""Frequencies of the DCT in each direction; the hash leaves the constant out."""
 MOST_BITS = 12
-"""Of 63 by which the hashes of near duplicates differ."""
+"""The most bits, of 63, by which the hashes of near duplicates differ."""
 LEAST_CORRELATION = 0.9
-"""Of the grey patterns of near duplicates."""
+"""The least correlation of the grey patterns of near duplicates."""
 KINDS = 4
-"""Of pairs that are linked by themselves, at most."""
+"""The most kinds of pairs, each of which is linked by itself."""
 AT_ONCE = 1 << 22  # pairs of hashes that are compared at once
 NO_PAIRS = np.zeros((0, 2), np.int64)
 LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
@@ -38,7 +38,7 @@ class Looks(NamedTuple):
 
 
 def looks_of(images: np.ndarray) -> Looks:
-    """Of images uint8[N, SIZE, SIZE, 3]."""
+    """The looks of images uint8[N, SIZE, SIZE, 3]."""
     from scipy.fft import dctn  # which lists of data sets do without
 
     grey = images @ LUMA

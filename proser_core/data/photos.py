@@ -30,7 +30,7 @@ from proser_core.errors import DataError
 AT_ONCE = 256
 """Files of which small images are in memory at a time."""
 GREY_SPREAD = 3
-"""Of 256 shades by which the channels of a grey image differ at most: formats with losses move them a little."""
+"""The most shades, of 256, by which the channels of a grey image differ: formats with losses move them a little."""
 BLOCK = 64 << 20
 """Bytes that Pillow asks for at once, for an image of as many: more than what malloc keeps for the thread when they are
 freed. With Pillow's own 16 MB six threads held 2.1 GB after images of 64 megapixels, and with these 0.7 GB."""
@@ -57,8 +57,8 @@ def read_photos(
     size: int = SIZE,
     keep: Callable[[np.ndarray], object] = lambda image: None,
 ) -> tuple[list[Photo | Failure], Looks]:
-    """Of each file what it is, or why it cannot be read; and the looks of those that can, in their order. Each is
-    decoded once: `keep` is called with uint8[size, size, 3] of those that can be read.
+    """What each file is, or why it cannot be read; and the looks of those that can, in their order. Each is decoded
+    once: `keep` is called with uint8[size, size, 3] of those that can be read.
 
     Memory holds AT_ONCE images of this size, and those that are being decoded, as of `opened`.
     """

@@ -189,8 +189,8 @@ class _Images:
         return data.index(part, size=size, classes=classes, unpacked=self.unpacked.get(name))
 
     def tested(self, split: ClassSplit, training: ImageSet) -> ImageSet:
-        """Of known and unknown classes; those of another data set, or of outlier sets, follow, with labels from the
-        number of classes on. `training` are the training images of known classes."""
+        """Test images of known and unknown classes; those of another data set, or of outlier sets, follow, with labels
+        from the number of classes on. `training` are the training images of known classes."""
         config = self.config
         if not (config.unknown or config.outliers):
             return self._with_untested(self.read(config.name, "test", split.known + split.unknown), split, training)

@@ -27,16 +27,16 @@ MEASURED = 256  # training images whose reconstruction error is reported
 
 @dataclass(frozen=True, kw_only=True)
 class GanSchedule(PixelSchedule):
-    """Of the GAN."""
+    """Schedule of the GAN."""
 
     codes: int = 64
     """Channels L of a code, which has L / 64 entries for each pixel at 32 pixels. Source: authors' parameter file."""
     dropout: float = 0.2
-    """Of encoder and discriminator. Source: authors' code."""
+    """Dropout of encoder and discriminator. Source: authors' code."""
 
 
 FULL = GanSchedule(epochs=30, batch_size=64, width=WIDTH, lr=1e-4)
-"""As in the authors' code."""
+"""The schedule of the authors' code."""
 QUICK = GanSchedule(epochs=8, batch_size=32, width=WIDTH // 4, lr=1e-3, least_steps=100, most_steps=100, dropout=0.0)
 """For two cores."""
 

@@ -97,7 +97,7 @@ class C2aeNet(nn.Module):
         )
 
     def train(self, mode: bool = True) -> "C2aeNet":
-        """As of any module, but the closed-set part stays in evaluation mode."""
+        """Switches the mode as any module does, but the closed-set part stays in evaluation mode."""
         super().train(mode)
         self.closed_set.eval()
         return self

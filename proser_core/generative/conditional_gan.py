@@ -23,7 +23,7 @@ SHOWN = 8  # columns of the picture
 
 @dataclass(frozen=True, kw_only=True)
 class ConditionalGanSchedule(PixelSchedule):
-    """Of the conditional GAN; its `width` is the channels after the first stage of the discriminator."""
+    """Schedule of the conditional GAN; its `width` is the channels after the first stage of the discriminator."""
 
     noise: int = 100
     """Entries of z. Source: a port of G-OpenMax."""

@@ -75,7 +75,7 @@ class GfrosrNet(nn.Module):
         self.turns = nn.Linear(width, TURNS) if schedule.rotation_weight else None
 
     def train(self, mode: bool = True) -> "GfrosrNet":
-        """As of any module, but the auto-encoder stays in evaluation mode."""
+        """Switches the mode as any module does, but the auto-encoder stays in evaluation mode."""
         super().train(mode)
         if self.autoencoder is not None:
             self.autoencoder.eval()

@@ -21,14 +21,14 @@ NAME = "one-vs-rest classifier"
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierSchedule(PixelSchedule):
-    """Of a classifier of pixels."""
+    """Schedule of a classifier of pixels."""
 
     dropout: float = 0.2
-    """Of whole channels, before each stage. Source: authors' code."""
+    """Dropout of whole channels, before each stage. Source: authors' code."""
 
 
 FULL = ClassifierSchedule(epochs=30, batch_size=64, width=WIDTH, lr=1e-4)
-"""As in the authors' code."""
+"""The schedule of the authors' code."""
 QUICK = ClassifierSchedule(epochs=10, batch_size=64, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=200)
 """For two cores."""
 

@@ -21,7 +21,7 @@ from proser_core.generative.unknown_class import FULL, QUICK, UnknownClassNet, U
 
 NAME = "OSRCI"
 DISTANCE_WEIGHTS = (1.0, 0.1, 0.01)
-"""Of the search, in the order in which they are tried; the paper has 1."""
+"""Weights of the distance in the search, in the order in which they are tried; the paper has 1."""
 ENOUGH = 0.5  # of the probed searches must end open, or the next weight is tried
 PROBED = 256  # training images that choose the weight
 AT_ONCE = 64  # searches side by side; authors' code

@@ -41,7 +41,7 @@ class PixelSchedule(Schedule):
         return max(self.least_steps, min(self.most_steps or one_pass, one_pass))
 
     def epoch_images(self, count: int, num_known: int) -> int:
-        """As of a Schedule."""
+        """Images that an epoch passes over."""
         return self.steps(max(1, count // self.batch_size)) * self.batch_size
 
 

@@ -16,7 +16,7 @@ class SubsetSchedule(Schedule):
     """Training images of a class, at most; 0 takes all."""
 
     def epoch_images(self, count: int, num_known: int) -> int:
-        """As of a Schedule, as if classes had equally many."""
+        """Images that an epoch passes over, as if classes had equally many."""
         return min(count, self.per_class * num_known) if self.per_class else count
 
 

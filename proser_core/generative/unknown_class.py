@@ -19,7 +19,7 @@ from proser_core.rng import keyed_generator
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownClassSchedule(ClassifierSchedule):
-    """Of the K+1 classifier, and of the images of its further class."""
+    """Schedule of the K+1 classifier, and of the images of its further class."""
 
     generated: int
     """Images of the further class. Source: that of the instance."""
@@ -28,7 +28,7 @@ class UnknownClassSchedule(ClassifierSchedule):
 
 
 FULL = UnknownClassSchedule(epochs=3, batch_size=64, width=WIDTH, lr=1e-5, generated=3200, least_share=0.05)
-"""As in the authors' script of 2019."""
+"""The schedule of the authors' script of 2019."""
 QUICK = replace(FULL, width=WIDTH // 4, lr=1e-3, least_steps=50, most_steps=100, generated=512)
 """For two cores."""
 

@@ -24,7 +24,7 @@ class VggSchedule(Schedule):
     """How DHRNet and LadderNet are made and trained."""
 
     channels: tuple[int, ...]
-    """Of each stage. Source: released code, CIFAR10."""
+    """Channels of each stage. Source: released code, CIFAR10."""
     convolutions: tuple[int, ...]
     """In each stage. Source: released code, CIFAR10."""
     hidden: int
@@ -38,7 +38,7 @@ class VggSchedule(Schedule):
     weight_decay: float = 5e-4
     """Source: released code."""
     reconstruction_weight: float = 1.0
-    """Of the mean squared error, beside the cross-entropy. Source: released code."""
+    """Weight of the mean squared error, beside the cross-entropy. Source: released code."""
 
 
 class Stage(nn.Sequential):

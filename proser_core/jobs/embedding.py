@@ -46,7 +46,7 @@ def embed_task(recipe: Recipe, task: Artefact, store: Store, progress: Progress)
 
 
 def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progress) -> dict[str, Arrays]:
-    """By part: embeddings float32[N, d] and the images' digests uint8[N, 32]."""
+    """The arrays of each part: embeddings float32[N, d] and the images' digests uint8[N, 32]."""
     device = scoring_device(recipe)
     net = make_closed_set_net(recipe.network, task.num_known, task.image_size, recipe.seed).backbone
     net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]

@@ -54,7 +54,8 @@ def measure_evaluation(recipe: Recipe, images: Mapping[str, int]) -> float:
 
 
 def _random_tables(task: OpenSetTask, num_dummies: int, embedding_size: int) -> dict[str, LogitTable]:
-    """By part; half of the known images are right by their largest logit. Without embeddings where their size is 0."""
+    """Random tables by part; half of the known images are right by their largest logit. Without embeddings where their
+    size is 0."""
     rng, known = np.random.default_rng(0), task.num_known
     weights, biases = rng.standard_normal((known, embedding_size), np.float32), np.zeros(known, np.float32)
     tables: dict[str, LogitTable] = {}

@@ -47,7 +47,8 @@ class CodeVersions:
 
     @classmethod
     def current(cls, own_methods: OwnMethods = NO_METHODS) -> "CodeVersions":
-        """Of the code that is running; of networks of methods' own only where there are such methods."""
+        """The versions of the code that is running; those of networks of methods' own only where there are such
+        methods."""
         networks = OWN_NETWORKS if own_methods.names else {}
         modules = {module for network in networks.values() for module in network_modules(network)}
         sources = source_digests(PREPARING, WORKER, *modules)

@@ -24,7 +24,7 @@ CLASS_SPLIT = "class_split.json"  # of a prepared task, for people
 DEVELOPMENT_SCORES = "development.jsonl"  # of a trial in a search, scored where it paused
 CHECKPOINT_SCORE = "proser_core.jobs.checkpoint_score"  # the module that scores it
 SELECTION_METRIC = "dev/macro_f1"
-"""By which points are chosen: on validation images and development unknowns."""
+"""The metric by which points are chosen: on validation images and development unknowns."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,8 @@ class CrossEntropyObjective(nn.Module):
         """Cross-entropy needs no randomness of its own."""
 
     def forward(self, images: Tensor, targets: Tensor, global_targets: Tensor, draw: None) -> LossTerms:
-        """Of this rank's images float32[b, 3, H, W] and targets int64[b] in 0..K-1; the other arguments are unused."""
+        """The loss terms of this rank's images float32[b, 3, H, W] and targets int64[b] in 0..K-1; the other arguments
+        are unused."""
         logits = self.net(images).float()
         losses = F.cross_entropy(logits, targets, reduction="none", label_smoothing=self._label_smoothing)
         correct = (logits.argmax(dim=1) == targets).float()
@@ -85,8 +86,8 @@ class ProserObjective(nn.Module):
         return MixDraw(*(values.to(device) for values in drawn))
 
     def forward(self, images: Tensor, targets: Tensor, global_targets: Tensor, draw: MixDraw) -> LossTerms:
-        """Of this rank's images float32[b, 3, H, W] and targets int64[b] in 0..K-1; `global_targets` int64[B] are those
-        of the whole batch, and `draw` mixes its images."""
+        """The loss terms of this rank's images float32[b, 3, H, W] and targets int64[b] in 0..K-1; `global_targets`
+        int64[B] are those of the whole batch, and `draw` mixes its images."""
         world = current_world()
         clean, mixed = self._both_logits(images, draw, world)
         targets = targets[: len(clean.known)]

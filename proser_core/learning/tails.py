@@ -24,8 +24,8 @@ Distance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Tails(NamedTuple):
-    """Of K classes: means float64[K, d] of the features, and of each Weibull the shape, the scale and where the tail
-    starts, float64[K]; `borrowed` are the classes whose own tail could not be fitted."""
+    """The tails of K classes: means float64[K, d] of the features, and of each Weibull the shape, the scale and where
+    the tail starts, float64[K]; `borrowed` are the classes whose own tail could not be fitted."""
 
     means: np.ndarray
     shapes: np.ndarray

@@ -11,7 +11,7 @@ from proser_core.config import NetworkConfig, SplitPoint
 from proser_core.errors import ConfigError
 
 IMAGE = ""
-"""As a split point: phi_pre is the identity, and images are mixed."""
+"""The image as a split point: phi_pre is the identity, and images are mixed."""
 
 
 class Backbone(nn.Module):

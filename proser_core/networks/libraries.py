@@ -55,7 +55,7 @@ class Torchvision:
     """torchvision.models, the classifiers."""
 
     def about(self, model: str, weights: str) -> Pretrained:
-        """As of a ModelLibrary."""
+        """What torchvision says of `weights`."""
         from torchvision import models
 
         names = models.list_models(module=models)
@@ -68,7 +68,7 @@ class Torchvision:
         return Pretrained(chosen.name, preset.crop_size[0], (*preset.mean, *preset.std), chosen.url)
 
     def build(self, model: str, weights: str | None) -> Headless:
-        """As of a ModelLibrary; the last linear layer is what classifies."""
+        """The network without its last linear layer, which classifies."""
         from torchvision import models
 
         with warnings.catch_warnings(action="ignore"):  # some announce other first weights
@@ -85,7 +85,7 @@ class Timm:
     """timm's models."""
 
     def about(self, model: str, weights: str) -> Pretrained:
-        """As of a ModelLibrary; `weights` are a tag, such as ra_in1k."""
+        """What timm says of `weights`, a tag such as ra_in1k."""
         timm = _timm()
         if not timm.is_model(model):
             raise ConfigError(_no_such("timm", model, timm.list_models()))
@@ -98,7 +98,7 @@ class Timm:
         return Pretrained(found.tag or model, found.input_size[-1], (*found.mean, *found.std), url)
 
     def build(self, model: str, weights: str | None) -> Headless:
-        """As of a ModelLibrary."""
+        """The network without its classifier."""
         name = f"{model}.{weights}" if weights and weights != model else model
         net = _timm().create_model(name, pretrained=weights is not None, num_classes=0)
         heads = net.pretrained_cfg["classifier"] or ()
@@ -106,7 +106,7 @@ class Timm:
 
 
 LIBRARIES: Mapping[str, ModelLibrary] = {"torchvision": Torchvision(), "timm": Timm()}
-"""By what stands before the colon in the name of a backbone."""
+"""Libraries by what stands before the colon in the name of a backbone."""
 
 
 def packages_of(network: NetworkConfig) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class ClassReport:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the rows and columns of `confusion`."""
+        """Names of the rows and columns of `confusion`."""
         return (*self.class_names, UNKNOWN)
 
     def interval(self, number: int) -> tuple[float, float]:
@@ -85,7 +85,7 @@ class ClassReport:
         return name, str(size), percent(counts[number] / size), f"{percent(low)} to {percent(high)}", called, taken
 
     def lines(self) -> list[str]:
-        """As Markdown, of LISTED classes at most."""
+        """The report as Markdown, of LISTED classes at most."""
         rows = self.rows()
         more = f" The {LISTED} worst of {len(rows)}." if len(rows) > LISTED else ""
         return [

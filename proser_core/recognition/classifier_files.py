@@ -87,7 +87,7 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
 
 
 def _write(classifier: TrainedClassifier, folder: Path) -> None:
-    """Into an empty folder."""
+    """Write a classifier into an empty folder."""
     net, score, proxy = classifier.net, classifier.score_function, classifier.proxy
     values = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
     values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}

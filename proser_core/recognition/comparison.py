@@ -208,7 +208,7 @@ def _known_rate(candidate: ValidationScores, bias: float) -> dict[str, Any]:
 def _differences(
     candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float
 ) -> dict[str, Difference]:
-    """Of each metric of COMPARED that the images allow."""
+    """The difference in each metric of COMPARED that the images allow."""
     found = _resampled(candidate, bias, champion, champion_bias)
     accuracy = _accuracies(candidate, bias, champion, champion_bias)["closed_set_accuracy"]
     pairs = ((candidate.scores, champion.scores), (candidate.known_predictions, champion.known_predictions))
@@ -220,7 +220,7 @@ def _differences(
 def _accuracies(
     candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float
 ) -> dict[str, Difference]:
-    """Of the shares of images of known classes that are named correctly."""
+    """The difference in the share of images of known classes that are named correctly."""
     ours, theirs = _named(candidate, bias), _named(champion, champion_bias)
     return {name: _paired_shares(ours[name], theirs[name]) for name in ours}
 
@@ -252,7 +252,7 @@ def lower_end(wins: int, losses: int, count: int) -> float:
 def _resampled(
     candidate: ValidationScores, bias: float, champion: ValidationScores, champion_bias: float
 ) -> dict[str, Difference]:
-    """Of macro-F1 and AUROC, where there are unknown images: by the same resamples for both."""
+    """The differences in macro-F1 and AUROC, where there are unknown images: by the same resamples for both."""
     if not candidate.is_of_images_of(champion):
         raise ValueError("two classifiers are compared on the same images only")
     if candidate.is_known.all():

@@ -58,8 +58,8 @@ def compute_embedding_table(
     mirror: bool = False,
     progress: Callable[[int], None] = lambda images: None,
 ) -> EmbeddingTable:
-    """Of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode; `progress` gets the number of
-    images of each batch.
+    """The table of uint8[N, H, W, 3] images, or of streamed ones, in fp32 and evaluation mode; `progress` gets the
+    number of images of each batch.
 
     Raises ConfigError for a network of a method's own or a device that is not there, DataError for an array that is
     neither these nor embeddings float32[N, d].
@@ -101,7 +101,7 @@ def num_embedded(task: OpenSetTask) -> int:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Those images of a source that are at `rows` int64[n], as a source."""
+    """The images of a source at `rows` int64[n], as a source."""
 
     source: ImageSource
     rows: np.ndarray
@@ -130,8 +130,8 @@ def task_embeddings(
     mirror: bool = False,
     progress: Callable[[int], None] = lambda images: None,
 ) -> dict[str, EmbeddingTable]:
-    """Of a task's images by part: SCORED_PARTS, and as TRAIN those of `index_rows`. Raises TrainingError where one is
-    not finite, ConfigError for a network of a method's own."""
+    """The tables of a task's images by part: SCORED_PARTS, and as TRAIN that of `index_rows`. Raises TrainingError
+    where one is not finite, ConfigError for a network of a method's own."""
     images = {part: getattr(task, part).images for part in SCORED_PARTS}
     images[TRAIN] = _at(task.train.images, index_rows(task, seed))
     normalisation = (task.mean, task.std)

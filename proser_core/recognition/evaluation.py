@@ -87,7 +87,7 @@ def evaluate_parts(
 
 
 def development_metrics(val: OpenSetScores, targets: np.ndarray, unknown: OpenSetScores) -> DevelopmentMetrics:
-    """Of N validation images with their targets int64[N], and of any number of unknown ones."""
+    """The metrics of N validation images with their targets int64[N], and of any number of unknown ones."""
     predictions = np.concatenate([val.predictions, unknown.predictions])
     every = np.concatenate([targets, np.full(len(unknown.scores), val.num_known)])
     has_unknown, right = len(unknown.scores) > 0, val.known_predictions == targets

@@ -64,7 +64,7 @@ class KnownRates:
         return kept
 
     def lines(self) -> list[str]:
-        """As Markdown."""
+        """The rates as Markdown."""
         rates = [(f"{100 * each:g}", percent(self.kept_at(each)), percent(self.found_at(each))) for each in RATES]
         cheapest = [(f"{100 * each:g}", *(self._cheapest_in_words(each, cost) for cost in COSTS)) for each in SHARES]
         proxy = "Of the proxy, which does not know every class. " if self.of_proxy else ""

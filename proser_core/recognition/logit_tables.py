@@ -14,7 +14,7 @@ TRAIN = "train"  # a further part, of a pretraining alone: its training images, 
 ARRAYS = ("known", "dummies", "embeddings")
 HEAD = ("weights", "biases", "centre", "scale")
 NOT_CENTRED, NOT_SCALED = np.zeros(1, np.float32), np.ones(1, np.float32)
-"""Of a classifier on embeddings as they are."""
+"""Centre and scale of a classifier on embeddings as they are."""
 
 
 @dataclass(frozen=True)

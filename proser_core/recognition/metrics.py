@@ -38,7 +38,7 @@ class TestMetrics:
     settings: dict[Setting, SettingMetrics]
 
     def flat(self) -> dict[str, float]:
-        """As `closed_set_accuracy`, `unknown_15/auroc`, `omniglot/auroc` and so on."""
+        """The metrics by name: `closed_set_accuracy`, `unknown_15/auroc`, `omniglot/auroc` and so on."""
         flat = {name: value for name, value in vars(self).items() if name != "settings"}
         for setting, metrics in self.settings.items():
             named = {f"{setting_name(setting)}/{name}": value for name, value in vars(metrics).items()}

@@ -50,7 +50,7 @@ def _knows(classifier: TrainedClassifier) -> list[str]:
 
 
 def _members(classifier: TrainedClassifier) -> list[str]:
-    """Of an ensemble: what it is the mean of, what it costs, and how it compares with its members."""
+    """Lines on an ensemble: what it is the mean of, what it costs, and how it compares with its members."""
     if classifier.forward_passes == 1:
         return []
     rows = {"this model": classifier.results, **{each.name: each.results for each in classifier.members}}

@@ -30,7 +30,7 @@ from proser_core.recognition.scoring import SMALLEST_MARGIN
 
 PROGRAM, CLASSES, ABOUT = "program.pt2", "classes.json", "about.json"
 Outputs = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Of a program: indices, unknown scores and probabilities, as `Decision.forward` gives them."""
+"""What a program gives: indices, unknown scores and probabilities, as `Decision.forward` gives them."""
 Run = Callable[[np.ndarray], Outputs]
 """A program that was loaded: from uint8[N, size, size, 3] to its outputs."""
 

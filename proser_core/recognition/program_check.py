@@ -12,8 +12,8 @@ from proser_core.recognition.program import Outputs, Run
 from proser_core.titles import counted
 
 TOLERANCE = 1e-4
-"""By which scores, relative to the larger of 1 and the score, and probabilities may differ. A decision may differ where
-its two classes are as close."""
+"""The most by which scores, relative to the larger of 1 and the score, and probabilities may differ. A decision may
+differ where its two classes are as close."""
 EACH = 16  # random images of each grain
 
 

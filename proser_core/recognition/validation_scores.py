@@ -141,11 +141,11 @@ class Proxy:
 
     @property
     def digest(self) -> str:
-        """Of its results, for the key of a stage that reads them."""
+        """The digest of its results, for the key of a stage that reads them."""
         return digest_of(self.results)
 
     def metrics(self) -> dict[str, float]:
-        """Those metrics of COMPARED that need unknown images."""
+        """The metrics of COMPARED that need unknown images."""
         found = self.validation_scores.metrics(self.bias)
         return {name: value for name, value in found.items() if name != "closed_set_accuracy"}
 

@@ -20,7 +20,7 @@ WAIT = 120.0
 
 
 def absent_folders(folder: Path) -> list[Path]:
-    """Of a folder and those above it, the ones that do not exist, itself first: what making it will make."""
+    """The folders that do not exist among this one and those above it, itself first: what making it will make."""
     try:
         root = folder.expanduser().absolute()
         return [each for each in (root, *root.parents) if not each.exists()]

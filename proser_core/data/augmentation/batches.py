@@ -21,7 +21,7 @@ from proser_core.errors import ConfigError
 from proser_core.rng import keyed_generator
 
 MAGNITUDE = 9
-"""Of the RandAugment of strong augmentation, on its scale of 31 steps. Source: torchvision's default."""
+"""Magnitude of the RandAugment of strong augmentation, on its scale of 31 steps. Source: torchvision's default."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ SIZE = 32  # of CIFAR10's images
 COUNT = 10_000
 PIXELS = {"crop": 36, "resize": SIZE}  # of ODIN's own images
 Cut = Callable[[Image.Image, int], Image.Image]
-"""Of the image at a row the part that is then resampled to the asked size."""
+"""Cuts, from the image at a row, the part that is then resampled to the asked size."""
 
 
 @dataclass(frozen=True)

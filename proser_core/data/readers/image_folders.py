@@ -61,7 +61,7 @@ class FolderLayout:
         return names
 
     def fingerprints(self, root: Path) -> Fingerprints:
-        """One of each class in each part."""
+        """A fingerprint of each class in each part."""
         folders = self._at(root)
         parts = [part for part in FOLDER_PARTS if part != "val" or part in folders.parts]
         table = self.grouping.fingerprints() if self.grouping else []
@@ -72,7 +72,7 @@ class FolderLayout:
         ]
 
     def read(self, root: Path, part: Part, *, size: int, classes: Classes = None, count: int | None = None) -> ImageSet:
-        """As `index`, decoded."""
+        """The same as `index`, with the images decoded."""
         stored = self.index(root, part, size=size, classes=classes)
         assert isinstance(stored.images, StoredImages)
         return replace(stored, images=stored.images.decoded())
@@ -115,5 +115,5 @@ def of_no_class(root: Path) -> str:
 
 
 def _contents(images: StoredImages) -> np.ndarray:
-    """As of an `ImageSet`. Raises DataError for a file that cannot be read."""
+    """The `contents` of an `ImageSet`. Raises DataError for a file that cannot be read."""
     return numbered([digest_of(read_content(Path(os.fsdecode(path))) or b"") for path in images.files])

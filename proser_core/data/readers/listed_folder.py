@@ -134,7 +134,7 @@ class ListedFolder:
         return self._paths[folder]
 
     def unread(self) -> list[str]:
-        """As of a `Listing`, once all classes are listed."""
+        """The `unread` of a `Listing`, once all classes are listed."""
         beside = [
             os.path.join(absolute(folder), name)
             for folder in {self.root, *self.parts.values()}
@@ -144,7 +144,8 @@ class ListedFolder:
         return sorted([*self._unread, *(path for path in beside if not os.path.isdir(path))])
 
     def _statuses(self, folder: Path) -> list[FileStatus]:
-        """As `paths`. Raises DataError where there is none, or one is a broken link or empty."""
+        """The files of a folder in the order of their paths. Raises DataError where there is none, or one is a broken
+        link or empty."""
         if folder in self._images:
             return self._images[folder]
         paths = self.paths(folder)
@@ -159,7 +160,7 @@ class ListedFolder:
         return self._images.setdefault(folder, found)
 
     def images(self, part: str, name: str) -> list[FileStatus]:
-        """Those of a class in a part, in the order of their paths. Raises DataError where there are too few."""
+        """The images of a class in a part, in the order of their paths. Raises DataError where there are too few."""
         if part != "train" and part in self.parts:
             return self._statuses(self.parts[part] / name)
         images = self._undivided("train", name)
@@ -187,8 +188,8 @@ class ListedFolder:
         return Grouped(parts, labels, groups, [path for path, _, _ in files])
 
     def _undivided(self, part: str, name: str) -> list[FileStatus]:
-        """Those in the folder of a part that has one, in the order of their paths. Raises DataError where there are
-        too few."""
+        """The images in the folder of a part that has one, in the order of their paths. Raises DataError where there
+        are too few."""
         folder = self.parts[part] / name
         images = self._statuses(folder)
         if "test" not in self.parts and part == "train" and len(images) < LEAST:
@@ -210,8 +211,8 @@ class ListedFolder:
         return rows[draw_rows(labels[rows], groups[rows], ranks, quotas, left=left)]
 
     def _digest(self, image: FileStatus) -> str:
-        """By which test images are drawn: it depends on the path below the root alone, so that a draw hardly changes
-        when images are added."""
+        """A digest by which test images are drawn: it depends on the path below the root alone, so that a draw hardly
+        changes when images are added."""
         return hashlib.sha256(os.path.relpath(image[0], self.root).encode(errors="surrogateescape")).hexdigest()
 
 
@@ -232,7 +233,7 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def _holds_image(folder: Path) -> bool:
-    """As far as a look at its first files tells; a folder that cannot be read holds none."""
+    """Whether there is an image among its first files; a folder that cannot be read holds none."""
     try:
         files = itertools.islice(files_below(absolute(folder)), LOOKED_AT)
         return any(each.name.lower().endswith(ENDINGS) for each in files)

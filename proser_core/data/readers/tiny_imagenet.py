@@ -36,7 +36,8 @@ class TinyImageNetLayout:
         return (root / FOLDER / "train").is_dir()
 
     def fingerprints(self, root: Path) -> Fingerprints:
-        """Of the files with labels and names, and of the folders of images: 110,000 files take seconds to look at."""
+        """Fingerprints of the files with labels and names, and of the folders of images: 110,000 files take seconds to
+        look at."""
         folder = root / FOLDER
         texts = [str(folder / name) for name in ("wnids.txt", "words.txt", ANNOTATIONS) if (folder / name).is_file()]
         labels = files_fingerprint("labels", map(status_of, texts), folder)
@@ -82,7 +83,8 @@ def _train_paths(folder: Path, wnids: list[str], wanted: Collection[int]) -> dic
 
 
 def _val_paths(folder: Path, wnids: list[str], wanted: Collection[int]) -> dict[int, list[str]]:
-    """By the second column of val_annotations.txt. A reader who overlooks it finds no unknown image at all."""
+    """Paths of validation images by class, from the second column of val_annotations.txt. A reader who overlooks it
+    finds no unknown image at all."""
     numbers = {wnid: number for number, wnid in enumerate(wnids)}
     found: dict[int, list[str]] = {number: [] for number in wanted}
     for line in _text(folder / ANNOTATIONS).splitlines():

@@ -9,11 +9,11 @@ from proser_core.errors import DataError
 from proser_core.store.files import absolute
 
 ENDINGS = (".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""Of the names of image files, in lower case."""
+"""Endings of the names of image files, in lower case."""
 OTHER_ENDINGS = (".avif", ".cr2", ".dng", ".heic", ".heif", ".jp2", ".jxl", ".nef", ".svg")
-"""Of images whose format is not read."""
+"""Endings of images whose format is not read."""
 Folders: TypeAlias = frozenset[tuple[int, int]]
-"""By device and inode."""
+"""Folders by device and inode."""
 
 
 def image_paths(folder: Path) -> list[str]:

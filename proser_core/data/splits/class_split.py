@@ -55,7 +55,7 @@ class ClassSplit:
 
 
 def setting_name(setting: Setting) -> str:
-    """As metrics and files have it: `unknown_15`, `omniglot`."""
+    """The name of a test setting in metrics and files: `unknown_15`, `omniglot`."""
     return f"unknown_{setting}" if isinstance(setting, int) else setting
 
 

@@ -48,7 +48,7 @@ class Family:
     defects: dict[str | tuple[str, str], str] = field(default_factory=dict)
 
     def lists(self, data_set: str, unknown: str) -> Against | None:
-        """Those for a data set, or for its classes against those of the data set `unknown`."""
+        """The lists for a data set, or for its classes against those of the data set `unknown`."""
         if unknown or data_set not in self.known:
             return self.against.get((data_set, unknown))
         known = self.known[data_set]
