@@ -20,7 +20,7 @@ from proser_core.recognition.scored_network import fitting_targets, score_networ
 from proser_core.recognition.scores import MaxLogit
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Store
-from proser_core.titles import CHOSEN, scored
+from proser_core.titles import scored
 
 COMPARED_FILE = "compared.json"
 Row = dict[str, Any]
@@ -105,7 +105,7 @@ def _score_rows(
     further = {name: report for name, report in found.items() if name not in methods}
     rows = [{**_about(name, network, split), "metrics": report.flat()} for name, report in further.items()]
     if wanted == AUTO:
-        about = _about(scored(method.network_title, CHOSEN), network, split)
+        about = _about(scored(method.network_title, choice.title), network, split)
         rows.append({**about, "metrics": choice.chosen.evaluation.flat(), "choice": choice.in_words})
     return rows
 

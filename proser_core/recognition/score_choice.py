@@ -21,7 +21,7 @@ from proser_core.recognition.evaluation import (
 from proser_core.recognition.logit_tables import TRAIN, EmbeddingTable, LogitTable
 from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction
 from proser_core.recognition.scoring import score
-from proser_core.titles import percent
+from proser_core.titles import CHOSEN, percent
 
 Tables = Mapping[str, LogitTable]
 """Logits of one network by part."""
@@ -67,6 +67,11 @@ class ScoreChoice:
         return self.by_development or not self.chosen.score.needs_dummies
 
     @property
+    def title(self) -> str:
+        """The score in the name of a table's row: `CHOSEN`, or that which was named in advance."""
+        return CHOSEN if self.by_development else self.chosen.score.name
+
+    @property
     def in_words(self) -> str:
         """Which score was chosen, which is the best on each set, and what could not be fitted."""
         why = "chosen by the mean macro-F1 on development data" if self.by_development else "named in advance"
@@ -93,6 +98,7 @@ class ScoreChoice:
         }
         return {
             "chosen": self.chosen.score.name,
+            "title": self.title,
             "by_development": self.by_development,
             "best": self.best,
             "scores": scores,

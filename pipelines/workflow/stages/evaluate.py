@@ -23,7 +23,7 @@ from proser_core.recognition.scores import MaxLogit, own_score
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact, Store
-from proser_core.titles import CHOSEN, CONTROL, MAX_LOGIT, OWN_POINT, PRETRAINED, PROSER
+from proser_core.titles import CONTROL, MAX_LOGIT, OWN_POINT, PRETRAINED, PROSER
 
 EVALUATION, CLASSIFIER, TEST_SCORES = "evaluation.json", "classifier", "test_scores.npz"
 
@@ -88,7 +88,7 @@ class Networks:
     def control(self, row: Row, tables: Mapping[str, LogitTable]) -> Candidate:
         """The cross-entropy control, with its `trial_tables`, by the score that decides."""
         scored = score_network(self.recipe, MaxLogit(), tables, self.open_set_task)
-        return Candidate(row, scored, titles.scored(CONTROL, CHOSEN if scored.choice else MAX_LOGIT))
+        return Candidate(row, scored, titles.scored(CONTROL, scored.choice.title if scored.choice else MAX_LOGIT))
 
     def save_classifier(
         self,
@@ -138,7 +138,7 @@ def _reports(
         return reports, {}, candidate
     plain = {PRETRAINED: score_network(recipe, MaxLogit(), of_pretrained, task)}
     plain |= {} if candidate is None else {CONTROL: candidate.scored}
-    reports |= {titles.scored(name, CHOSEN): each.report for name, each in plain.items()}
+    reports |= {titles.scored(name, ours.choice.title): each.report for name, each in plain.items()}
     choices = {name: each.choice for name, each in {PROSER: ours, **plain}.items() if each.choice}
     return reports, choices, candidate
 

@@ -129,7 +129,8 @@ def tabulate_run(
     points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
     others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
     if recipe.calibration.reads_embeddings:
-        of_model = titles.scored(PROSER, titles.CHOSEN) if evaluation["choices"] else PROSER
+        choice = evaluation["choices"].get(PROSER)
+        of_model = titles.scored(PROSER, choice["title"]) if choice else PROSER
         others = {of_model: evaluation["methods"][PROSER]["flat"], **others}
     if recipe.calibration.mirror:
         others = {titles.scored(name, titles.MIRRORED): metrics for name, metrics in others.items()}

@@ -213,11 +213,14 @@ def check_test_scores(evaluated: Path, classifier: OpenSetClassifier, test: Labe
     assert classifier.classes.confusion.sum(axis=0).tolist() == called.tolist()
 
 
-@pytest.mark.parametrize("score", ["", "auto"])
+@pytest.mark.parametrize(
+    ("score", "control"),
+    [("", "CE control, MaxLogit"), ("auto", "CE control, chosen score"), ("fDBD", "CE control, fDBD")],
+)
 @pytest.mark.parametrize("network", ["control", "auto"])
 @pytest.mark.usefixtures("empty_figures")
 def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
-    trained: Trained, network: NetworkName, score: str, tmp_path: Path
+    trained: Trained, network: NetworkName, score: str, control: str, tmp_path: Path
 ) -> None:
     calibration = replace(trained.split.recipe.calibration, network=network, score=score)
     split = replace(trained.split, recipe=replace(trained.split.recipe, calibration=calibration))
@@ -226,7 +229,6 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
         each.mkdir()
     evaluate_run(networks_of(split, trained.folders, store), split.pretrained, trained.rows, None, evaluated)
     found = read_evaluation(Artefact(evaluated, ""))
-    control = "CE control, chosen score" if score else "CE control, MaxLogit"
     on_development = [found["methods"][name]["flat"]["dev/macro_f1"] for name in ("PROSER", control)]
     wanted = control if network == "control" or on_development[1] > on_development[0] else "PROSER"
     assert found["method"] == wanted

@@ -65,7 +65,8 @@ def test_where_images_are_mirrored_points_stand_beside_controls_that_are_not() -
     mirrored = {"PROSER": 0.66, "PROSER, p(unknown)": 0.6, "MaxLogit": 0.655}
     methods = {name: {"flat": metrics(value)} for name, value in mirrored.items()}
     plain = [{"split_index": 0, "name": name, "metrics": metrics(0.647)} for name in ("MSP", "MaxLogit")]
-    for choices, of_model in ({}, "PROSER, mirrored"), ({"PROSER": {}}, "PROSER, chosen score, mirrored"):
+    named = {"PROSER": {"title": "fDBD"}}
+    for choices, of_model in ({}, "PROSER, mirrored"), (named, "PROSER, fDBD, mirrored"):
         made = tabulate_run(recipe, SPLIT, rows, {"methods": methods, "choices": choices}, INFOS, plain)
         labels = ["PROSER", "MaxLogit", of_model, "PROSER, p(unknown), mirrored", "MaxLogit, mirrored"]
         assert {method.label: method.mean("dev/macro_f1") for method in methods_of(made)} == dict(
