@@ -17,23 +17,40 @@ NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTD
 GOES_ON = "; the same command continues from the last finished epoch"
 COPIED = re.compile(r"[/\\]|^ *proser ")  # in a line with a path, a URI or a command, which a break would damage
 COMMAND = re.compile(r"`[^`]*`")  # in a sentence
+HANGING = "  "  # of an error's further lines
+MOST_WORDS = 20  # of a path with spaces
 
 
 def filled(line: str, width: int) -> str:
     """A line for a terminal, broken between words where nothing in it is to be copied."""
-    if COPIED.search(line):
-        return line
-    indent = line[: len(line) - len(line.lstrip(" "))]
-    line = COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line)  # which no line has here
+    return line if COPIED.search(line) else _broken(line, width)
+
+
+def _broken(line: str, width: int, hanging: str = "") -> str:
+    """A line broken between words, but in no command, path or URI."""
+    indent = line[: len(line) - len(line.lstrip(" "))] + hanging
+    line = _with_joined_paths(COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line))  # no line here has a \0
     text = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return text.replace("\0", " ")
 
 
+def _with_joined_paths(line: str) -> str:
+    """With \\0 for the spaces in paths, those that exist."""
+    words = line.split(" ")
+    for first in range(len(words)):
+        for last in range(min(len(words), first + MOST_WORDS), first + 1, -1):
+            text = " ".join(words[first:last])
+            if "/" in text and os.path.lexists(text.strip("'\"(").rstrip(").,;:'\"")):
+                words[first:last] = [text.replace(" ", "\0")]
+                break
+    return " ".join(words)
+
+
 def print_error(text: str) -> None:
-    """Print lines on stderr; on a terminal as `filled` has them."""
+    """Print lines on stderr. On a terminal they are broken between words; elsewhere, as in a log, each stays whole."""
     if sys.stderr.isatty():
         size = shutil.get_terminal_size(fallback=os.get_terminal_size(sys.stderr.fileno()))
-        text = "\n".join(filled(line, size.columns or 80) for line in text.split("\n"))
+        text = "\n".join(_broken(line, size.columns or 80, HANGING) for line in text.split("\n"))
     print(text, file=sys.stderr, flush=True)
 
 

@@ -200,7 +200,7 @@ def _recipe_first(command: str, arguments: list[str]) -> str:
         words, more = ["RECIPE", *arguments], f". `proser {command} --help` lists the recipes"
     else:
         words, more = [arguments[place], *arguments[:place], *arguments[place + 1 :]], ""
-    return f"the recipe comes first: {shlex.join(['proser', command, *words])}{more}"
+    return f"the recipe comes first: `{shlex.join(['proser', command, *words])}`{more}"
 
 
 def parse_with_schedule(

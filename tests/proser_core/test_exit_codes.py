@@ -41,18 +41,27 @@ def test_a_reader_that_has_gone_ends_a_command_in_silence(body: str) -> None:
 @pytest.mark.parametrize(
     ("message", "lines"),
     [
-        ("the model has no version 7; it has versions 1", ["proser: the model has no version 7;", "it has versions 1"]),
-        ("no version 7 in /tmp/a; it has 1", ["proser: no version 7 in /tmp/a; it has 1"]),
+        (
+            "the model has no version 7; it has versions 1",
+            ["proser: the model has no version 7;", "  it has versions 1"],
+        ),
+        ("no version 7 in /tmp/a; it has 1 or 2", ["proser: no version 7 in /tmp/a; it", "  has 1 or 2"]),
+        ("no version 7 of my new images/a b.png", ["proser: no version 7 of", "  my new images/a b.png"]),
+        ("need a URI as s3://of/a-bucket-with-a-name", ["proser: need a URI as", "  s3://of/a-bucket-with-a-name"]),
+        ("first: `proser run digits --seed 2`", ["proser: first:", "  `proser run digits --seed 2`"]),
     ],
 )
-def test_an_error_on_a_terminal_is_broken_between_words_where_nothing_is_to_be_copied(
-    message: str, lines: list[str]
+def test_an_error_on_a_terminal_is_broken_between_words_but_in_no_path_and_no_command(
+    message: str, lines: list[str], tmp_path: Path
 ) -> None:
+    (tmp_path / "my new images").mkdir()
+    (tmp_path / "my new images/a b.png").touch()
     reader, writer = os.openpty()
     termios.tcsetwinsize(writer, (24, 36))
     program = PROGRAM.format(body=f"import proser_core.errors as errors; raise errors.ConfigError({message!r})")
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=writer, env=environment)
+    command = [sys.executable, "-c", program]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=writer, env=environment, cwd=tmp_path)
     os.close(writer)
     assert os.read(reader, 1000).decode().splitlines() == lines
     os.close(reader)

@@ -28,10 +28,10 @@ LINES = {
     "evaluate m --data ''": "--data got ''; need PATH. `proser evaluate --help` ",
     "run folder --data-dir ''": "--data-dir got ''; need PATH. `proser run folder --help-all` ",
     "inspect ''": "MY_IMAGES got ''; need a value. `proser inspect --help` ",
-    "run --data-dir X digits": "the recipe comes first: proser run digits --data-dir X\n",
-    "run --data-dir X": "comes first: proser run RECIPE --data-dir X. `proser run --help` lists the recipes",
-    "run --data-dir folder": "comes first: proser run RECIPE --data-dir folder. ",
-    "sweep --dry-run": "the recipe comes first: proser sweep RECIPE --dry-run. ",
+    "run --data-dir X digits": "the recipe comes first: `proser run digits --data-dir X`\n",
+    "run --data-dir X": "comes first: `proser run RECIPE --data-dir X`. `proser run --help` lists the recipes",
+    "run --data-dir folder": "comes first: `proser run RECIPE --data-dir folder`. ",
+    "sweep --dry-run": "the recipe comes first: `proser sweep RECIPE --dry-run`. ",
     "list data outliers": "'outliers' is not expected here. `proser list --help` ",
 }
 
