@@ -11,6 +11,7 @@ from typing import Any
 from pipelines.storage.storage import Storage
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
+from pipelines.workflow.own_images import parts_of_notes
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
@@ -22,9 +23,6 @@ from pipelines.workflow.stages.trial_rows import read_rows
 from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.data_sets import DataRoot
-from proser_core.data.group_notes import GROUPS
-from proser_core.data.mirroring import FLIPS
-from proser_core.data.repeats import REPEATS
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
 from proser_core.jobs.further_development import further_images
@@ -35,9 +33,6 @@ from proser_core.recognition.classifier_files import CARD
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact, BuildResult
 from tune_spaces import SpaceInfo
-
-SAID = (GROUPS, FLIPS, REPEATS)
-"""Notes of a task that a run prints."""
 
 
 def prepared(
@@ -52,11 +47,9 @@ def prepared(
     for recipe, inputs in zip(recipes, data_inputs, strict=True):
         tasks.append(prepare(recipe, inputs, data_dir, session))
         check_batches(recipe, finetunes, tasks[-1].path)
-        notes = TaskSummary.read(tasks[-1].path).notes
-        for name in filter(notes.__contains__, SAID):
-            first, *more = notes[name].split("; ")
-            for line in (f"{name}, class split {recipe.data.split_index}: {first}", *(f"  {each}" for each in more)):
-                session.say(line)
+        for name, parts in parts_of_notes(TaskSummary.read(tasks[-1].path).notes, recipe.data).items():
+            for number, part in enumerate(parts):
+                session.say(f"  {part}" if number else f"{name}, class split {recipe.data.split_index}: {part}")
     found = [each for recipe, task in zip(recipes, tasks, strict=True) for each in data_sets(recipe, task)]
     session.tracking.track(session.run.log_data_sets, found)
     return tasks

@@ -8,9 +8,11 @@ from PIL import Image
 from pipeline_runs import Proser
 from small_tasks import random_images
 
-from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
+from pipelines.workflow.own_images import parts_of_notes, pointing_to_inspection, what_needs_a_look
 from proser_core.config import DataConfig
+from proser_core.data.group_notes import GROUPS
 from proser_core.data.preparation import make_task
+from proser_core.data.repeats import REPEATS
 from proser_core.errors import DataError
 
 DATA = DataConfig(name="folder", num_known=2, image_size=8, padding=1, unknown_settings=(), development="none")
@@ -46,8 +48,13 @@ def test_what_is_found_is_named_once_with_the_command_that_shows_it(tmp_path: Pa
 def test_an_image_with_two_labels_is_named_as_the_group_that_it_is(tmp_path: Path) -> None:
     root = write(tmp_path, 8, 8)
     (root / "class 1/copy.png").write_bytes((root / "class 0/0.png").read_bytes())
-    (line,) = what_needs_a_look(make_task(DATA, root), DATA, root)
+    task = make_task(DATA, root)
+    (line,) = what_needs_a_look(task, DATA, root)
     assert line.startswith("look at the images first (1 group with images of more than one class): proser inspect ")
+    assert "1 with images of more than one class" in parts_of_notes(task.notes, DATA)[GROUPS]
+    assert parts_of_notes(task.notes, DATA)[REPEATS] == []
+    ungrouped = replace(DATA, group_near_duplicates=False)
+    assert parts_of_notes(task.notes, ungrouped)[REPEATS] == ["images with more than one class: 1"]
 
 
 def test_an_error_of_own_images_points_to_the_command_and_others_do_not(tmp_path: Path) -> None:

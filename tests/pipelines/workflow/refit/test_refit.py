@@ -106,7 +106,9 @@ class TestRun:
         assert "6 classes, with their images: eight (60), five (60), four (60)" in text
         told = f"proxy: 4 classes are known; {proxy.chose[0]} held out to choose by, {proxy.reported[0]} to test by"
         assert told in text
-        assert re.search(r"repeated images, class split 0: .*images with more than one class: 1", text)
+        of_all_classes = text.partition("all 6 classes, with what the proxy chose")[2]
+        assert "  1 with images of more than one class\n" in of_all_classes
+        assert "images with more than one class: 1" not in of_all_classes
         assert "all 6 classes, with what the proxy chose: beta" in text
         assert "folder: test images of known classes, %" in text
         assert f"Unknown images, measured by the proxy with {proxy.chose[0]} held out: AUROC" in text
