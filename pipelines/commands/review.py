@@ -1,4 +1,4 @@
-"""`proser review MODEL PATH ... -o FOLDER`: group the images that a model does not know, to be named as new classes."""
+"""`proser review MODEL PATH ...`: group the images that a model does not know, to be named as new classes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from rich.table import Table
 from pipelines.commands.model_options import Device, ImagePaths, Model, chosen_device, ignored_lines, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
-from pipelines.inference.review_names import NAMES, PAGE, add_images, read_named
+from pipelines.inference.review_names import NAMES, PAGE, add_images, check_replaceable, read_named
 from pipelines.progress import ProgressBar
 from proser_core.data.readers.image_files import check_paths, count_images
 from proser_core.errors import ConfigError, DataError
@@ -37,8 +37,9 @@ class ReviewRequest:
 
     model: Model
     paths: Annotated[ImagePaths, tyro.conf.arg(help="Images: files, folders, patterns such as 'photos/*.jpg'.")]
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """New folder for the review: index.html, images.csv and names.csv."""
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("review")
+    """Folder for the review: index.html, images.csv and names.csv. An earlier review there is replaced, unless its
+    names.csv has names."""
     known_rate: float | None = None
     """Share of known validation images that the threshold keeps; by default the model's own threshold. A smaller share
     shows more unknown images, and more known ones among them."""
@@ -51,8 +52,7 @@ class ReviewRequest:
             raise ConfigError(f"--known-rate got {self.known_rate:g}; need a fraction between 0 and 1, such as 0.8")
         if self.least < 2:
             raise ConfigError(f"--least got {self.least}; need 2 or more")
-        if self.output.exists() and (not self.output.is_dir() or any(self.output.iterdir())):
-            raise ConfigError(f"--output got {self.output}, which exists and is not empty; give a new folder")
+        check_replaceable(self.output)
 
 
 @dataclass(frozen=True)

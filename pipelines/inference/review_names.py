@@ -4,6 +4,7 @@ import csv
 import itertools
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,28 @@ from proser_core.data.readers.fingerprints import status_of
 from proser_core.data.readers.listed_folder import FOLDER_PARTS
 from proser_core.data.readers.walking import ENDINGS, image_paths
 from proser_core.digests import sha256_of
-from proser_core.errors import DataError
+from proser_core.errors import ConfigError, DataError
 from proser_core.naming import as_spelt, check_class_names, composed
 from proser_core.store.files import atomic_path, disk_full_errors
 
 PAGE, IMAGES, NAMES = "index.html", "images.csv", "names.csv"
 IMAGE_COLUMNS = ("image", "group", "typical", "nearest_class", "score", "p_value", "path")
 NEEDED = ("group", "name")  # of a table written by hand
+GIVEN = ("name", "without", "also")  # what a person fills in
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raises ConfigError where a new review would replace anything but an earlier one without a name."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    images, names = folder / IMAGES, folder / NAMES
+    if not images.is_file() or not images.read_bytes().startswith(",".join(IMAGE_COLUMNS).encode()):
+        raise ConfigError(f"--output got {folder}, which exists and is no earlier review; give a new folder")
+    if names.is_file() and any(row.get(column) for row in _read_table(names, NEEDED) for column in GIVEN):
+        raise ConfigError(
+            f"--output got {folder}, and a new review would replace the names in {names}; give another folder, or "
+            f"remove this one once `proser review --apply` has copied its images"
+        )
 
 
 def read_named(folder: Path) -> dict[str, list[Path]]:
@@ -28,6 +44,7 @@ def read_named(folder: Path) -> dict[str, list[Path]]:
     images, names = _read_table(folder / IMAGES, IMAGE_COLUMNS), _read_table(folder / NAMES, NEEDED)
     by_number = {row["image"]: row for row in images}
     groups = {row["group"] for row in images}
+    sizes = Counter(row["group"] for row in images if row["typical"] == "yes")
     files: dict[str, list[Path]] = {}
     name_of: dict[str, str] = {}
     group_name: dict[str, str] = {}
@@ -44,6 +61,11 @@ def read_named(folder: Path) -> dict[str, list[Path]]:
             raise DataError(
                 f"{folder / NAMES} names a group {line['group']}, and {IMAGES} has none; keep the rows as the review "
                 "wrote them"
+            )
+        if line.get("images") not in (None, "", size := str(sizes[line["group"]])):
+            raise DataError(
+                f"{folder / NAMES} has {line['images']} images in group {line['group']}, and {IMAGES} has {size}, so "
+                f"that it is of an earlier review; name the groups in {PAGE} as it is now"
             )
         taken = _taken(line, by_number, folder / NAMES)
         twice = next((number for number in taken if name_of.setdefault(number, name) != name), None)
@@ -68,7 +90,7 @@ def _taken(line: Mapping[str, str], images: Mapping[str, Mapping[str, str]], pat
 
 def _read_table(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     if not path.is_file():
-        raise DataError(f"{path} was not found; give the folder that `proser review MODEL PATH -o FOLDER` wrote")
+        raise DataError(f"{path} was not found; give the folder that `proser review MODEL PATH` wrote")
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
             table = csv.DictReader(file)

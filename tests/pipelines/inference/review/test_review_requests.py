@@ -13,7 +13,7 @@ from reviews import name_groups, png, table
 
 from pipelines.commands.review import ApplyRequest, ReviewRequest, apply, review
 from pipelines.inference.review_files import write_review
-from pipelines.inference.review_names import IMAGES, PAGE
+from pipelines.inference.review_names import IMAGES, NAMES, PAGE
 from pipelines.inference.unknown_groups import Reviewed
 from proser_core.data.readers import digits
 from proser_core.errors import ConfigError, DataError, StorageError
@@ -138,9 +138,31 @@ def test_on_a_full_disk_it_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_in_use_and_odd_values_are_refused(photos: Path) -> None:
-    with pytest.raises(ConfigError, match="exists and is not empty; give a new folder"):
-        ReviewRequest("model", ("photos",), photos)
+def test_an_earlier_review_is_replaced_until_it_has_names(model: Path, photos: Path, tmp_path: Path) -> None:
+    request = ReviewRequest(str(model), (str(photos),), tmp_path / "review", least=4)
+    printed(review, request)
+    pages = [(tmp_path / "review" / PAGE).read_text()]
+    earlier = (tmp_path / "review" / NAMES).read_text()
+    few = replace(request, paths=tuple(str(path) for path in sorted(photos.iterdir())[:150]))
+    printed(review, few)
+    pages.append((tmp_path / "review" / PAGE).read_text())
+    assert "of 200 images unknown" in pages[0]
+    assert "of 150 images unknown" in pages[1]
+    (tmp_path / "review" / NAMES).write_text(earlier)  # saved by a page that was open
+    name_groups(tmp_path / "review", {"1": {"name": "new"}})
+    with pytest.raises(DataError, match=r"it is of an earlier review; name the groups in index\.html as it is now"):
+        printed(apply, ApplyRequest(tmp_path / "review", tmp_path))
+    with pytest.raises(ConfigError, match=r"would replace the names in .*names\.csv; give another folder, or remove"):
+        replace(request, least=5)
+    assert "new" in (tmp_path / "review" / NAMES).read_text()
+
+
+def test_a_folder_in_use_and_odd_values_are_refused(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / PAGE).write_text("my own page")
+    for folder in (photos, tmp_path / "site", tmp_path / "site" / PAGE):
+        with pytest.raises(ConfigError, match="exists and is no earlier review; give a new folder"):
+            ReviewRequest("model", ("photos",), folder)
     with pytest.raises(ConfigError, match="--least got 1"):
         ReviewRequest("model", ("photos",), Path("new"), least=1)
     with pytest.raises(ConfigError, match="--known-rate got 1;"):
