@@ -162,9 +162,9 @@ def apply(request: ApplyRequest, console: Console) -> int:
 
 
 def _table(reviewed: "Reviewed", groups: Sequence["Group"]) -> Table:
-    """A row per group: its size, and the known classes that its images are most like."""
+    """A row per group: its size, how many others may be taken in, and the known classes that it is most like."""
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("group", "images", "further"):
+    for name in ("group", "images", "others near it"):
         table.add_column(name, justify="right")
     table.add_column("most like")
     for number, group in enumerate(groups, 1):

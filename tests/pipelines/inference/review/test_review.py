@@ -69,6 +69,7 @@ class TestReviewing:
         assert typical == [int(each["images"]) for each in names]
         assert min(typical) >= 4
         assert typical == sorted(typical, reverse=True)
+        assert re.search("group +images +others near it +most like", reviewed[1])
 
     def test_its_page_needs_no_network_and_escapes_names(self, reviewed: tuple[Path, str]) -> None:
         page = (reviewed[0] / PAGE).read_text()
