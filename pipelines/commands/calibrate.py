@@ -32,7 +32,8 @@ class CalibrateRequest:
         tyro.conf.arg(metavar="MODEL", help="Registered model: models:/NAME@ALIAS or models:/NAME/VERSION."),
     ]
     data: Path
-    """Folder of images of known classes: DATA/CLASS/*, or DATA/* if it has no folder of a class."""
+    """Folder of images of known classes: DATA/CLASS/*, or DATA/* if it has no folder of a class. Folders of other
+    classes are left out."""
     target_rate: float | None = None
     """Share of these images to accept as known; by default 0.95."""
     unknown_share: float | None = None
@@ -61,8 +62,13 @@ def main(arguments: list[str]) -> int:
 
 def calibrate(request: CalibrateRequest, console: Console) -> int:
     """Register a version with the new bias; exit code 1 where images were skipped. Raises TrackingError for a model in
-    a folder, DataError for images of other classes and for Parquet files, ConfigError for too few images."""
-    from pipelines.inference.labelled_folder import class_folders, folder_logits, seen_in_training  # loads torch
+    a folder, DataError for images of other classes alone and for Parquet files, ConfigError for too few images."""
+    from pipelines.inference.labelled_folder import (  # these load torch and mlflow: not for --help
+        class_folders,
+        folder_logits,
+        known_and_others,
+        seen_in_training,
+    )
     from pipelines.inference.recalibration import recalibrated, register_recalibrated
     from pipelines.tracking.models import load
     from pipelines.tracking.server import connect
@@ -75,12 +81,9 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
         )
     connect(writes=True)
     folders = class_folders(request.data, model.classifier.class_names)
-    others = [name for name in folders if name not in model.classifier.class_names]
+    known, others = known_and_others(folders, request.data, model) if folders else ([], [])
     if others:
-        raise DataError(
-            f"{request.data} has a folder {others[0]!r}, and {model.title} knows "
-            f"{', '.join(model.classifier.class_names)}; give images of known classes only"
-        )
+        say(console, f"left out, as {model.title} does not know them: {', '.join(others)}")
     check_paths([str(request.data)])
     found = count_images([str(request.data)])
     if found.has_parquet:
@@ -92,7 +95,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
     with ProgressBar(console, "calibrate", found.count, "images", "reading images") as progress:
         scored = folder_logits(model.classifier, request.data, device, progress.update)
     if folders:
-        scored = scored.in_folders()
+        scored = scored.in_folders().of_folders(known)
     else:
         say(console, f"no folder of a class in {request.data}: all images are treated as known")
     count = len(scored.logits)

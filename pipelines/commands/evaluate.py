@@ -89,14 +89,10 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
 def _known_and_unknown(
     folders: list[str], request: EvaluateRequest, model: "LoadedModel"
 ) -> tuple[list[str], list[str]]:
-    """Of the folders with images, those of classes that the model knows, and the others. Raises DataError without one
-    of the first, and for a comparison of scores without one of the second."""
-    known = [name for name in folders if name in model.classifier.class_names]
-    if not known:
-        has = f"images in the folders {', '.join(folders)}" if folders else "no folder of a class with images"
-        names = ", ".join(model.classifier.class_names)
-        raise DataError(f"{request.data} has {has}; need one of a class that {model.title} knows: {names}")
-    unknown = [name for name in folders if name not in known]
+    """As `known_and_others`. Raises DataError for a comparison of scores without one of the others, too."""
+    from pipelines.inference.labelled_folder import known_and_others  # it loads torch
+
+    known, unknown = known_and_others(folders, request.data, model)
     if request.scores and not unknown:
         raise DataError(
             f"--scores compares how unknown images are found, and {request.data} has images of known classes only; "

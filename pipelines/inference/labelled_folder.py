@@ -1,13 +1,14 @@
 """A user's images, labelled by their folders (FOLDER/CLASS/*) or not (FOLDER/*), and a model's logits on them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from pipelines.inference.predictions import read_images
+from pipelines.tracking.models import LoadedModel
 from proser_core.data.decoded_photos import digest_of, numbered
 from proser_core.data.decoding import Failure, read_content
 from proser_core.data.readers.image_files import pieces
@@ -31,11 +32,15 @@ class FolderLogits:
 
     def in_folders(self) -> "FolderLogits":
         """Without the images outside the folders of classes; one failure counts them."""
-        rows = np.flatnonzero([bool(name) for name in self.folders])
-        logits = select(self.logits, rows)
-        stray = [Failure("", f"{counted(len(self.folders) - len(rows), 'image')} in no folder of a class")]
-        failures = self.failures + (stray if len(rows) < len(self.folders) else [])
-        return FolderLogits(logits, [self.folders[row] for row in rows], failures)
+        kept = self.of_folders(set(self.folders) - {""})
+        outside = len(self.folders) - len(kept.folders)
+        stray = [Failure("", f"{counted(outside, 'image')} in no folder of a class")] if outside else []
+        return replace(kept, failures=self.failures + stray)
+
+    def of_folders(self, names: Collection[str]) -> "FolderLogits":
+        """The images in these folders."""
+        rows = np.flatnonzero([name in names for name in self.folders])
+        return replace(self, logits=select(self.logits, rows), folders=[self.folders[row] for row in rows])
 
     def targets(self, class_names: tuple[str, ...]) -> np.ndarray:
         """int64[N]: the class that a folder is named after, or K, unknown, for any other folder."""
@@ -51,6 +56,17 @@ def class_folders(folder: Path, class_names: Iterable[str]) -> list[str]:
     inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
     holding = {path.name for path in inside if next(pieces([str(path)]), None) is not None}
     return sorted({as_spelt(name, class_names) for name in holding})
+
+
+def known_and_others(folders: list[str], data: Path, model: LoadedModel) -> tuple[list[str], list[str]]:
+    """Of the folders with images in `data`, those of classes that the model knows, and the others. Raises DataError
+    without one of the first."""
+    class_names = model.classifier.class_names
+    known = [name for name in folders if name in class_names]
+    if not known:
+        has = f"images in the folders {', '.join(folders)}" if folders else "no folder of a class with images"
+        raise DataError(f"{data} has {has}; need one of a class that {model.title} knows: {', '.join(class_names)}")
+    return known, [name for name in folders if name not in known]
 
 
 def folder_logits(

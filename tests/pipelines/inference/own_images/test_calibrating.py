@@ -274,9 +274,19 @@ def test_images_next_to_the_folders_of_classes_are_skipped(
     assert load("models:/own@candidate").classifier.calibration.num_images == len(list(images.iterdir()))
 
 
-def test_images_of_other_classes_are_refused(registry: Registry, labelled: Path) -> None:
-    with pytest.raises(DataError, match="give images of known classes only"):
-        printed(calibrate, CalibrateRequest("models:/own/1", labelled))
+def test_images_of_other_classes_are_left_out_by_name_and_refused_alone(
+    registry: Registry, classifier: OpenSetClassifier, labelled: Path, known: Path, tmp_path: Path
+) -> None:
+    others = sorted({folder.name for folder in labelled.iterdir()} - set(classifier.class_names))
+    code, text = printed(calibrate, CalibrateRequest("models:/own/1", labelled, 0.65))
+    assert code == 0
+    assert f"left out, as own version 1 does not know them: {', '.join(others)}\n" in text
+    made = load("models:/own@candidate").classifier.calibration
+    printed(calibrate, CalibrateRequest("models:/own/1", known, 0.65))
+    assert load("models:/own@candidate").classifier.calibration == made
+    (tmp_path / others[0]).symlink_to(labelled / others[0])
+    with pytest.raises(DataError, match=f"has images in the folders {others[0]}; need one of a class that own version"):
+        printed(calibrate, CalibrateRequest("models:/own/1", tmp_path))
 
 
 def test_a_parquet_file_whose_labels_would_not_be_read_is_refused(registry: Registry, tmp_path: Path) -> None:
