@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 def print_models(name: str, console: Console) -> None:
     """One row per version, newest first; of the only model where no name is given. Raises TrackingError where there is
     none."""
-    from pipelines.tracking.versions import SHOWN, existing_versions, model_named  # it loads mlflow
+    from pipelines.tracking.versions import CALIBRATED_FROM, SHOWN, existing_versions, model_named  # it loads mlflow
 
     client = connect()
     name = model_named(client, name)
@@ -54,10 +54,11 @@ def print_models(name: str, console: Console) -> None:
     for version, *figures in zip(versions, *columns, strict=True):
         seconds = time.time() - version.created
         age = next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")
+        recalibrated = [f"recalibrated from {number}"] if (number := version.tags.get(CALIBRATED_FROM)) else []
         table.add_row(
             version.number,
             "\n".join(sorted(alias for alias, number in aliases.items() if str(number) == version.number)),
-            version.tags.get("proser.recipe", ""),
+            "\n".join([version.tags.get("proser.recipe", ""), *recalibrated]),
             *figures,
             age,
         )

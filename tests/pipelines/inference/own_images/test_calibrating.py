@@ -1,6 +1,7 @@
 """A model calibrated anew on images of a user's own: the version that it becomes, and what is refused."""
 
 import math
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,6 +58,7 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
         np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
     assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text
     assert f"models:/own/{made.version.number} (candidate); the champion is version 1" in text
+    assert re.search(r"2 +candidate +digits .*\n +recalibrated from 1 ", printed(print_models, "own")[1])
     figures = {name: float(made.version.tags[name]) for name in ("dev/auroc", "val/known_rate")}
     assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-6), "it is rounded once"
     assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
