@@ -112,7 +112,7 @@ class DataSet:
         origin = f"Download it from {self.source.origin}. " if self.source.origin else ""
         return (
             f"{name} not found: {state_of(self.data_dir, it)}; need {self.source.needs} in it. {origin}"
-            f"Give the directory (--data-dir, or data_dir in JOB.json){fetch}"
+            f"Give the directory with --data-dir (in a job file: data_dir){fetch}"
         )
 
     def fingerprints(self) -> Fingerprints:

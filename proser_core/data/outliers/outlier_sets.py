@@ -48,7 +48,7 @@ class OutlierSet:
         state = state_of(self.data_dir, "it")
         return (
             f"the outlier set {self.source.name} was not found: {state}; need {self.source.needs} "
-            f"in it.{origin} Give its directory (--data-dir, or data_dir in JOB.json); no option downloads outlier sets"
+            f"in it.{origin} Give its directory with --data-dir (in a job file: data_dir); no option downloads outlier sets"
         )
 
     @property
