@@ -68,6 +68,7 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     """Print what was found, and write the page. Raises ProserError for a folder, a model or a rule that cannot be used,
     or an output that cannot be written."""
     from pipelines.reports.inspection_page import inspection_page  # these load jinja2 and Pillow: not for --help
+    from pipelines.workflow.own_images import group_options
     from proser_core.data.findings import findings_of
     from proser_core.data.grouping import Grouping
     from proser_core.data.inspection import inspect_folder
@@ -94,6 +95,8 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
         lines.append(f"written: {request.output}")
     elif findings:
         lines.append("-o PAGE.html shows them as pictures")
+    train = shlex.join(["proser", "run", "folder", "--data-dir", str(request.my_images), *group_options(data)])
+    lines.append(f"{'Then train' if findings else 'Train'}: {train} (or folder-pretrained)")
     for line in lines:
         say(console, line)
     return 0

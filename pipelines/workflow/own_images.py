@@ -57,6 +57,10 @@ def pointing_to_inspection(data: DataConfig, data_dir: DataRoot) -> Iterator[Non
 
 
 def _inspection(data: DataConfig, data_dir: DataRoot) -> str:
+    return shlex.join(["proser", "inspect", str(path_of(data_dir)), "-o", PAGE, *group_options(data)])
+
+
+def group_options(data: DataConfig) -> list[str]:
+    """What a command line says of the groups of images, where that is not the usual."""
     options = ["--data.group-by", data.group_by] if data.group_by else []
-    options += [] if data.group_near_duplicates else ["--data.no-group-near-duplicates"]
-    return shlex.join(["proser", "inspect", str(path_of(data_dir)), "-o", PAGE, *options])
+    return options if data.group_near_duplicates else [*options, "--data.no-group-near-duplicates"]
