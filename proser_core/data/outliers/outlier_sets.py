@@ -47,8 +47,8 @@ class OutlierSet:
         origin = f" Download it from {self.source.origin}." if self.source.origin else ""
         state = state_of(self.data_dir, "it")
         return (
-            f"the outlier set {self.source.name} was not found: {state}; need {self.source.needs} "
-            f"in it.{origin} Give its directory with --data-dir (in a job file: data_dir); no option downloads outlier sets"
+            f"the outlier set {self.source.name} was not found: {state}; need {self.source.needs} in it.{origin} Give "
+            "its directory with --data-dir (in a job file: data_dir); no option downloads outlier sets"
         )
 
     @property
