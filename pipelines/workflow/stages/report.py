@@ -26,6 +26,7 @@ from proser_core.jobs.spec import CLASS_SPLIT, LOGITS
 from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.scores import own_score
 from proser_core.recognition.scoring import OpenSetScores
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import MANIFEST, Artefact
@@ -132,6 +133,8 @@ def tabulate_run(
         choice = evaluation["choices"].get(PROSER)
         of_model = titles.scored(PROSER, choice["title"]) if choice else PROSER
         others = {of_model: evaluation["methods"][PROSER]["flat"], **others}
+        if not recipe.calibration.mirror:
+            others.pop(titles.scored(PROSER, own_score(recipe).name), None)  # its row is that of the points
     if recipe.calibration.mirror:
         others = {titles.scored(name, titles.MIRRORED): metrics for name, metrics in others.items()}
     baselines = [row for row in unmirrored if row["name"] in TO_BEAT]

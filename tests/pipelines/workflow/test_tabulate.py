@@ -58,6 +58,16 @@ def test_a_run_is_a_sweep_over_one_space_that_has_the_recipes_own_point_too() ->
         assert [point.label for point in found.points] == ["beta 1", "beta 2"]
 
 
+def test_the_score_of_the_points_has_one_row_where_another_decides() -> None:
+    recipe = replace(tiny_recipe(), finetune=FinetuneConfig(), space="betas")
+    recipe = replace(recipe, calibration=replace(recipe.calibration, score="fDBD", dummy_weight=0.0))
+    rows = [trial({"beta": 1.0}, 0, 0.650, "betas")]
+    methods = {name: {"flat": metrics(0.6)} for name in ("PROSER", "PROSER, gap", "PROSER, MaxLogit", "MaxLogit")}
+    evaluation = {"methods": methods, "choices": {"PROSER": {"title": "fDBD"}}}
+    made = tabulate_run(recipe, SPLIT, rows, evaluation, INFOS)
+    assert [method.label for method in methods_of(made)] == ["PROSER", "PROSER, fDBD", "PROSER, gap", "MaxLogit"]
+
+
 def test_where_images_are_mirrored_points_stand_beside_controls_that_are_not() -> None:
     recipe = replace(tiny_recipe(), finetune=FinetuneConfig(), space="betas")
     recipe = replace(recipe, calibration=replace(recipe.calibration, mirror=True))
