@@ -3,6 +3,7 @@
 import gc
 import importlib
 import io
+import os
 import sys
 from importlib.metadata import version
 from textwrap import fill
@@ -25,6 +26,7 @@ class Command(NamedTuple):
     summary: str
 
 
+USING = "Use a model"
 GROUPS = {
     "Images": {"inspect": Command("inspect_", "MY_IMAGES", "find what is wrong with your own images")},
     "Train": {
@@ -32,7 +34,7 @@ GROUPS = {
         "sweep": Command("sweep", "RECIPE SPACE ...", "train every point of search spaces on class splits"),
         "reproduce": Command("reproduce", "NAME ...", "measure the paper's tables, next to published numbers"),
     },
-    "Use a model": {
+    USING: {
         "predict": Command("predict", "MODEL PATH ...", "name the class of each image, or call it unknown"),
         "evaluate": Command("evaluate", "MODEL", "measure all metrics on your own labelled images"),
         "calibrate": Command("calibrate", "MODEL", "fit a new bias on your own known images"),
@@ -70,11 +72,16 @@ def main() -> int:
     interrupted, 143 terminated."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     bound_threads()
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed, as by `>&-`
+            setattr(sys, stream, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # of a locale that lacks a class's letters, or a bar's
     name, *arguments = sys.argv[1:] or [""]
     if name in ("", *USAGE, VERSION):
         return exit_code_of(lambda: _tell(name))
+    if name in GROUPS[USING]:  # threads of the network that wait must not keep those that decode from their work
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     trains = name in RESUMABLE and "--dry-run" not in arguments
     return exit_code_of(lambda: _call(name, arguments), GOES_ON if trains else "")
 

@@ -23,9 +23,9 @@ def check_output(path: Path | None, option: str, endings: Iterable[str] = ()) ->
     if path is None:
         return
     try:
-        if (endings and path.suffix not in endings) or path.is_dir():
+        if (endings and path.suffix not in endings) or (path.exists() and not path.is_file()):
             ending = f" that ends in {', '.join(endings)}" if endings else ""
-            raise ConfigError(f"{option} got {path}; need a file{ending}")
+            raise ConfigError(f"{option} got {path}; need a file{ending}, and no folder, pipe or device")
         if not path.parent.is_dir():
             raise ConfigError(f"{option} got {path}, and there is no folder {path.parent}; make it, or give another")
         beside = temporary_path(path)  # where the file is written before it is renamed

@@ -15,6 +15,7 @@ from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.output_files import check_output, write_output
 from proser_core.data.readers.image_files import check_paths
+from proser_core.store.files import disk_full_errors
 from proser_core.titles import counted
 
 ONNX = ".onnx"
@@ -57,7 +58,7 @@ def export(request: ExportRequest, console: Console) -> int:
     check_exportable(model.classifier)
     images = _images(request, model.classifier.image_size)
     write, read = (export_onnx, load_onnx) if request.output.suffix == ONNX else (export_program, load_program)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, disk_full_errors(Path(folder)):
         path = Path(folder) / request.output.name
         write(model.classifier, path)
         found = check_program(model.classifier, read(path), images)

@@ -95,7 +95,6 @@ def main(arguments: list[str]) -> int:
 def serve(request: ServeRequest, console: Console) -> int:
     """Serve until Ctrl-C or SIGTERM: 0, or 1 where nothing answers any more. Raises ProserError for a model that does
     not exist, a port that is taken, or a cluster that is too small."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait for work must not keep others from theirs
     from pipelines.serving.access import TOKEN, Access, read_token  # loads starlette: not for --help
 
     asked = "cpu" if request.device == "auto" and not request.in_one_process else request.device

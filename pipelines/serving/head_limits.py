@@ -1,4 +1,5 @@
-"""Limits on the head of a request, of bytes and of time: uvicorn's protocol has none."""
+"""Limits on the head of a request, of bytes and of time, and on the time of a client that does not read its answers:
+uvicorn's protocol has none."""
 
 import asyncio
 
@@ -9,13 +10,15 @@ MAX_HEAD = 65_536  # bytes
 
 def limited_heads(max_seconds: float) -> type[HttpToolsProtocol]:
     """The protocol of a server that waits this long for a head: a connection with a head that is too long gets a 400,
-    one with a later head, or none after the rest of a refused request, is closed."""
+    one with a later head, or none after the rest of a refused request, is closed. So is one whose client leaves answers
+    unread for this long."""
 
     class LimitedHeads(HttpToolsProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._length = 0  # of what came since the last head or part of a body; headers may follow a body too
             self._timer = self.loop.call_later(max_seconds, transport.close)
+            self._unread: asyncio.TimerHandle | None = None
 
         def data_received(self, data: bytes) -> None:
             self._length += len(data)
@@ -42,8 +45,19 @@ def limited_heads(max_seconds: float) -> type[HttpToolsProtocol]:
             self._length = 0
             super().on_body(body)
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._unread = self.loop.call_later(max_seconds, self.transport.abort)  # close would wait for the client
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self._unread is not None:
+                self._unread.cancel()
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._timer.cancel()
+            if self._unread is not None:
+                self._unread.cancel()
             super().connection_lost(exc)
 
     return LimitedHeads

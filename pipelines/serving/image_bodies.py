@@ -28,6 +28,8 @@ BOUNDARY = re.compile(r';\s*boundary\s*=\s*(?:"([^"]*)"|([^\s;]*))', re.IGNORECA
 QUOTED = re.compile(rb'"(?:[^"\\\r\n]|\\.)*"?')
 FILE = re.compile(rb"^content-disposition:.*;[ \t]*filename\*?[ \t]*=", re.IGNORECASE | re.MULTILINE)
 """In the head of a part of a form, without what is quoted there."""
+NOT_CHOSEN = b'filename=""'
+"""Of an input for files that was left empty, which browsers send without content."""
 HEAD = 8192  # bytes that are looked at: more could only cost time
 OTHER_FIELDS = 16  # of a form or of JSON, beside its images
 
@@ -83,7 +85,8 @@ def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
     if not (boundary and parts and parts.pop().startswith(b"--")):
         raise HTTPException(400, f"got a form that does not end with its boundary; need {FORMS}")
     divided = (part.partition(b"\r\n\r\n") for part in parts)
-    files = [content for head, _, content in divided if FILE.search(QUOTED.sub(b"", head[:HEAD]))]
+    named_files = ((head, content) for head, _, content in divided if FILE.search(QUOTED.sub(b"", head[:HEAD])))
+    files = [content for head, content in named_files if content or NOT_CHOSEN not in head]
     if not files:
         raise HTTPException(400, f"got a form without a file; need {FORMS}")
     _check_count(len(files), limits)

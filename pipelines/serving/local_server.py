@@ -26,6 +26,7 @@ def local_server(options: Options, host: str, port: int) -> Iterator[Callable[[f
         log_level="error",
         access_log=False,
         lifespan="off",
+        ws="none",  # else a handshake is cut off, past the token
         server_header=False,
         timeout_graceful_shutdown=round(options.longest_request),
     )

@@ -10,6 +10,7 @@ names = json.loads(extra["classes.json"])                  # the last one is "un
 """
 
 import copy
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -119,7 +120,9 @@ def export_program(classifier: OpenSetClassifier, path: Path) -> None:
     """Write the program with its class names and what else there is to say of it. Raises ConfigError as `exported`."""
     content = about(classifier)
     extra = {CLASSES: json.dumps(content["classes"]), ABOUT: json.dumps(content)}
-    torch.export.save(exported(classifier), path, extra_files=extra)
+    file = io.BytesIO()  # torch's own writer would end the process where the disk is full
+    torch.export.save(exported(classifier), file, extra_files=extra)
+    path.write_bytes(file.getvalue())
 
 
 def load_program(path: Path) -> Run:

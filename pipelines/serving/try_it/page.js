@@ -5,8 +5,9 @@ const AT_A_TIME = 4; // requests: further images wait here
 const SHOWN = 4; // known classes of a card
 const UNKNOWN = "unknown";
 const SMALL = 64; // pixels, below which a picture is enlarged without blur
-const AGAIN = [408, 503];
+const AGAIN = [0, 408, 503];
 const TITLES = {
+  0: "The server cannot be reached",
   400: "The server cannot read this file",
   403: "The server refuses this page",
   408: "The image took too long to arrive",
@@ -46,7 +47,7 @@ async function ask(path, options) {
   try {
     answer = await fetch(path, { cache: "no-store", ...options });
   } catch {
-    throw new Refused(503, "No answer came. Is the server running, and is this machine connected?");
+    throw new Refused(0, "No answer came. Is the server running, and is this machine connected?");
   }
   const content = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refused(answer.status, content.detail ?? "");

@@ -1,7 +1,10 @@
 """`proser export MODEL`: a checked file, or one line that says why there is none."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +117,19 @@ def test_a_file_that_decides_in_another_way_is_not_written_and_an_older_one_stay
     code, _, error = proser("export", model, "-o", str(tmp_path / "digits.pt2"))
     assert (code, error.count("\n"), "does not decide as the model does" in error) == (2, 1, True)
     assert (tmp_path / "digits.pt2").read_text() == "older"
+
+
+@pytest.mark.slow
+def test_a_full_temporary_folder_is_named(model: str, tmp_path: Path) -> None:
+    """On a machine that lets the test mount a disk of 16 kB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    small = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=16k none {place} && exec "$@"', "sh")
+    if subprocess.run([*small, "true"], capture_output=True).returncode:
+        pytest.skip("a small disk needs the right to mount")
+    command = [*small, sys.executable, "-m", "pipelines.cli", "export", model, "-o", str(tmp_path / "it.pt2")]
+    done = subprocess.run(command, env={**os.environ, "TMPDIR": str(place)}, capture_output=True, text=True)
+    assert (done.returncode, f"the disk of {place}" in done.stderr.splitlines()[-1]) == (1, True), done.stderr
 
 
 def test_onnx_without_its_packages_is_refused_before_the_model_is_loaded(

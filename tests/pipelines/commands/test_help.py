@@ -49,6 +49,23 @@ def test_no_help_loads_anything_heavy(answers: Answers) -> None:
         assert (text.count("usage: proser"), loaded) == (1, set()), words
 
 
+@pytest.mark.parametrize(("words", "policy"), [("predict", "passive"), ("run", "not set")])
+def test_a_network_in_use_leaves_the_cores_to_those_that_decode(words: str, policy: str) -> None:
+    show = "; print(os.environ.get('OMP_WAIT_POLICY', 'not set'))"
+    code = f"import os, sys; sys.argv = ['proser', '{words}', 'none']; from pipelines.cli import main; main(){show}"
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout == f"{policy}\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_output_is_none_to_write_to(closed: str) -> None:
+    """As of a daemon."""
+    command = f"{sys.executable} -m pipelines.cli --version {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("words", LONG)
 def test_help_has_the_ten_options_that_are_set_first_and_help_all_every_one(
     words: tuple[str, str], answers: Answers

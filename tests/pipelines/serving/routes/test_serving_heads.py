@@ -2,6 +2,7 @@
 
 import http.client
 import socket
+import time
 from contextlib import suppress
 from dataclasses import replace
 
@@ -49,6 +50,27 @@ class TestHeads:
             assert status in client.recv(10_000)
             client.sendall(more)
             rest(client)
+
+    def test_a_client_that_reads_no_answers_is_given_up(self, start: Start) -> None:
+        address, count = start(limits=replace(LIMITS, max_seconds=0.3)), 30  # more than buffers of the system hold
+        head = b"GET /docs/files/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n"
+
+        def read_after(seconds: float) -> int:
+            with connected(address) as client:
+                client.sendall((head + b"\r\n") * (count - 1) + head + b"Connection: close\r\n\r\n")
+                time.sleep(seconds)
+                return len(rest(client))
+
+        whole = read_after(0)
+        assert any(read_after(seconds) < whole for seconds in (1, 4, 16)), "on a slow machine after a longer time"
+
+    def test_a_websocket_is_answered_as_any_request(self, address: str) -> None:
+        with connected(address) as client:
+            client.sendall(
+                b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            )
+            assert client.recv(10_000).startswith(b"HTTP/1.1 200 OK")
 
     def test_no_number_of_requests_with_bodies_of_any_length_is_too_long_a_head(self, address: str) -> None:
         connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE_S)

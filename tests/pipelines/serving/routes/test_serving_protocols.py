@@ -34,6 +34,13 @@ class TestForms:
     def test_each_file_of_a_form_gets_its_prediction_as_in_json(self, address: str, encoded: list[bytes]) -> None:
         assert ask(f"{address}/predict", *form(encoded[:3])) == ask(f"{address}/predict", as_json(encoded[:3]))
 
+    def test_an_input_that_was_left_empty_is_no_image(self, address: str, encoded: list[bytes]) -> None:
+        whole, kind = form(encoded[:1])
+        line = whole[: whole.index(b"\r\n") + 2]
+        empty = b'Content-Disposition: form-data; name="more"; filename=""\r\n'
+        empty += b"Content-Type: application/octet-stream\r\n\r\n\r\n"
+        assert ask(f"{address}/predict", line + empty + whole, kind) == ask(f"{address}/predict", whole, kind)
+
     def test_forms_that_cannot_be_read_are_refused(self, address: str, encoded: list[bytes]) -> None:
         whole, kind = form(encoded[:1])
         for status, body, content_type, reason in (
