@@ -6,19 +6,12 @@ import pytest
 
 from pipelines.workflow.stage import STAGES, decisive
 from pipelines.workflow.trained_split import TrainedSplit
-from proser_core.config import CalibrationConfig, Recipe
 from proser_core.store.code_version import imported_modules, source_digests
 
 
 def test_the_key_of_an_evaluation_holds_the_core_and_its_own_file_alone() -> None:
     stage = STAGES["evaluate"]
     assert all(module == stage or module.startswith("proser_core.") for module in imported_modules(stage))
-
-
-def test_older_results_are_found_where_the_network_is_not_chosen() -> None:
-    assert "network" not in decisive(Recipe())["calibration"]
-    chosen = Recipe(calibration=CalibrationConfig(network="auto"))
-    assert decisive(chosen)["calibration"]["network"] == "auto"
 
 
 def test_every_stage_has_a_module() -> None:

@@ -174,11 +174,10 @@ def test_own_images_may_have_development_unknowns_of_another_data_set(bursts: Pa
     assert task.contents is None, "nobody knows those of the others"
 
 
-def test_fields_of_groups_are_in_a_key_only_where_they_are_set(bursts: Path, tmp_path: Path) -> None:
+def test_each_rule_of_groups_and_each_table_has_a_key_of_its_own(bursts: Path, tmp_path: Path) -> None:
     def key(**values) -> dict:
         return prepare_inputs(Recipe(data=replace(CONFIG, **values), space=""), bursts)
 
-    assert not {"group_by", "group_near_duplicates"} & key()["data"].keys()
     table = tmp_path / "groups.csv"
     table.write_text("path,group\n")
     changes = [key(), key(group_by="1"), key(group_near_duplicates=False), key(group_by=str(table))]
