@@ -62,6 +62,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self._bar.update(self._task, total=total)
         if self._done is None:
             self._before = done
+        if self._done is None or done < self._done:  # a training began again
             self._time_left.begin(self._unit)
         elif done != self._done:
             self._time_left.advance(done - self._done, side_by_side)

@@ -21,7 +21,7 @@ import ray.train.torch
 import torch
 from ray import tune
 from ray.exceptions import OutOfMemoryError, RayActorError
-from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError, UserCallback
 from ray.train.collective import broadcast_from_rank_zero
 
 from pipelines.cluster.attempts import (
@@ -142,7 +142,12 @@ def train_distributed(config: dict[str, Any], num_workers: Workers, resources: d
         scaling_config=ScalingConfig(
             num_workers=num_workers, use_gpu=resources.get("GPU", 0) > 0, resources_per_worker=dict(resources)
         ),
-        run_config=RunConfig(name=name, storage_path=str(storage), failure_config=FailureConfig(max_failures=RETRIES)),
+        run_config=RunConfig(
+            name=name,
+            storage_path=str(storage),
+            failure_config=FailureConfig(max_failures=RETRIES),
+            callbacks=[_NoRetry()],
+        ),
     )
     full_disk = ""
     try:
@@ -232,6 +237,15 @@ def _train_loop(config: dict[str, Any]) -> str:
             raise  # Ray ends the others
     broadcast_from_rank_zero(False)
     return full_disk
+
+
+class _NoRetry(UserCallback):
+    """Ends a training by an error that another attempt would meet again: Ray does not retry what a callback raises."""
+
+    def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
+        for error in worker_exceptions.values():
+            if isinstance(error, ProserError) and not isinstance(error, StorageError):
+                raise error
 
 
 class _RankZeroEndedError(Exception):

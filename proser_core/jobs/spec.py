@@ -156,4 +156,8 @@ def score_key(calibration: CalibrationConfig) -> str:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    """Nothing of a file that a disk has changed, as of none: its training writes it again."""
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    except ValueError:
+        return []

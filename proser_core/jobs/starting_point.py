@@ -11,7 +11,7 @@ import torch
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError
 from proser_core.jobs.own_networks.spec import weight_files
-from proser_core.jobs.spec import STATE, Job
+from proser_core.jobs.spec import EPOCHS, STATE, Job, read_epochs
 from proser_core.store.store import MANIFEST, Manifest
 
 
@@ -35,9 +35,11 @@ def check_weights(job: Job) -> None:
 
 
 def delete_changed_checkpoint(folder: Path) -> bool:
-    """Whether there was one. PyTorch writes a ZIP file with a CRC-32 of each tensor, and does not compare it."""
+    """Whether there was one, or one whose epochs cannot be read. PyTorch writes a ZIP file with a CRC-32 of each
+    tensor, and does not compare it."""
     path = folder / STATE
-    if not path.is_file() or _is_as_written(path):
+    has_epochs = read_epochs(folder) or not (folder / EPOCHS).exists()
+    if not path.is_file() or (has_epochs and _is_as_written(path)):
         return False
     path.unlink(missing_ok=True)
     return True

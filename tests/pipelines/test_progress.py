@@ -44,6 +44,11 @@ def test_of_trainings_side_by_side_the_first_epoch_of_each_is_not_counted(clock:
     assert times_left(clock, (60, 1), (90, 2), (120, 3), side_by_side=2) == ["3:30"]
 
 
+def test_epochs_of_a_training_that_begins_again_do_not_undo_what_was_measured(clock: list[float]) -> None:
+    at = ((10, 1), (30, 2), (50, 3), (70, 0), (90, 1))
+    assert times_left(clock, *at) == ["2:40", "2:20", "3:20", "3:00"]
+
+
 def test_it_falls_while_a_unit_lasts_and_no_further_than_the_units_after_it(clock: list[float]) -> None:
     at = ((60, 1), (120, 2), (420, 2), (750, 2))
     assert times_left(clock, *at) == ["8:00", "7:00", "7:00"]

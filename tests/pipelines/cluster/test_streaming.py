@@ -221,11 +221,8 @@ def own_images(tmp_path: Path) -> StoredImages:
 
 
 @pytest.mark.slow
-def test_a_damaged_image_ends_every_rank_and_is_named(
-    own_images: StoredImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_image_ends_every_rank_and_is_named(own_images: StoredImages, tmp_path: Path) -> None:
     """The rank whose image it is would else leave the others waiting for its gradients, for half an hour."""
-    monkeypatch.setattr("pipelines.cluster.train_worker.RETRIES", 0)
     path = Path(os.fsdecode(own_images.files[own_images.places[0]["file"]]))
     path.write_bytes(b"no image")
     task = Artefact(tmp_path / "task", "")

@@ -139,25 +139,27 @@ def test_an_error_that_only_the_rank_that_scores_meets_ends_every_rank(
 def test_an_error_of_one_rank_alone_ends_every_rank_and_is_the_reason(
     cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one waits for a gradient of both."""
-    train_loop = train_worker._train_loop
+    """The other one waits for a gradient of both. Another attempt would meet it again."""
+    train_loop, attempts = train_worker._train_loop, tmp_path / "attempts"
 
     def lame(config: dict[str, Any]) -> str:
         if ray.train.get_context().get_world_rank() == 1:
 
             def fail(*_: Any, **__: Any) -> None:
+                with attempts.open("a") as file:
+                    file.write("one ")
                 raise CheckpointError("rank 1 has other weights")
 
             train_loop.__globals__["run_any"] = fail  # of this worker's process
         return train_loop(config)
 
     monkeypatch.setattr(train_worker, "_train_loop", lame)
-    monkeypatch.setattr(train_worker, "RETRIES", 0)
     job = training_job(task, tmp_path / "pretrain", kind="pretrain")
     Path(job.folder).mkdir()
     cluster.run_jobs([job], 2, "pretrain")
     # with its kind in front where rank 0 emptied the folder after it was told there
     assert spec.read_failure(Path(job.folder)).endswith("rank 1 has other weights")
+    assert attempts.read_text() == "one "
 
 
 def test_what_a_lost_controller_held_is_given_back_and_what_the_driver_holds_is_not(cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ import torch
 from training_jobs import training_job
 
 from proser_core.errors import CheckpointError
-from proser_core.jobs.spec import STATE, WEIGHTS, Job
+from proser_core.jobs.spec import EPOCHS, STATE, WEIGHTS, Job, read_epochs
 from proser_core.jobs.starting_point import check_starting_point, delete_changed_checkpoint
 from proser_core.store.store import Artefact, write_manifest
 
@@ -49,6 +49,16 @@ def test_a_changed_checkpoint_is_deleted(corrupt: Corrupt, tmp_path: Path) -> No
     assert delete_changed_checkpoint(tmp_path)
     assert not (tmp_path / STATE).exists()
     assert not delete_changed_checkpoint(tmp_path), "there is none"
+
+
+def test_a_checkpoint_whose_epochs_cannot_be_read_is_deleted(tmp_path: Path) -> None:
+    """They would be missing from the curve."""
+    checkpoint(tmp_path)
+    epochs = b'{"epoch": 0, "loss": 1.5}\n{"epoch": 1, "loss": 1.25}\n'
+    (tmp_path / EPOCHS).write_bytes(epochs)
+    assert (len(read_epochs(tmp_path)), delete_changed_checkpoint(tmp_path)) == (2, False)
+    (tmp_path / EPOCHS).write_bytes(bytes([epochs[0] ^ 128]) + epochs[1:])
+    assert (read_epochs(tmp_path), delete_changed_checkpoint(tmp_path)) == ([], True)
 
 
 def job(tmp_path: Path, kind: str) -> Job:
