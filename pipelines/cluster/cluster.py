@@ -227,8 +227,7 @@ class Cluster:
 
     def _tune(self, jobs: list[Job], workers: int, name: str, max_seconds: float, titles: Mapping[str, str]) -> None:
         # of a CPU the driver would hold a share that a worker waits for
-        self.connect()  # whose answer counts pods that are not up yet, and of these no resource of their own
-        driver = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in ray.cluster_resources() else {"memory": 1.0}
+        driver = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
         scaling, folder = self._scaling(jobs, workers), self.store.root / RAY_FOLDER
         together = TuneJobs(scaling, self._worker_resources(), driver, folder, name, self.store, titles)
         together.run(jobs, self.concurrent_jobs(workers), max_seconds)
