@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from pipelines.serving.application import application
-from pipelines.serving.head_limits import limited_heads
+from pipelines.serving.connection_limits import limited_connections
 from pipelines.serving.recogniser import Options, Recogniser
 from proser_core.errors import ConfigError
 
@@ -22,7 +22,7 @@ def local_server(options: Options, host: str, port: int) -> Iterator[Callable[[f
     recogniser = Recogniser(options)
     config = uvicorn.Config(
         application(recogniser),
-        http=limited_heads(options.limits.max_seconds),
+        http=limited_connections(options.limits.max_seconds),
         log_level="error",
         access_log=False,
         lifespan="off",

@@ -67,5 +67,5 @@ def run_of_model(
     Raises as `trial_run`."""
     if members == 1:
         return nullcontext(trial_run(client, sweep, trial_key))
-    key = f"ensemble-{digest[:16]}"  # children of a sweep are told apart by their keys
+    key = f"ensemble-{digest[:16]}"  # each child of a sweep has a key of its own
     return run_of_its_own(client, f"ensemble of {members}", {PARENT_TAG: sweep.info.run_id, TRIAL_KEY: key})

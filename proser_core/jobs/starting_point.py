@@ -38,8 +38,10 @@ def delete_changed_checkpoint(folder: Path) -> bool:
     """Whether there was one, or one whose epochs cannot be read. PyTorch writes a ZIP file with a CRC-32 of each
     tensor, and does not compare it."""
     path = folder / STATE
+    if not path.is_file():
+        return False
     has_epochs = read_epochs(folder) or not (folder / EPOCHS).exists()
-    if not path.is_file() or (has_epochs and _is_as_written(path)):
+    if has_epochs and _is_as_written(path):
         return False
     path.unlink(missing_ok=True)
     return True

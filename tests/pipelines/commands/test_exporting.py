@@ -14,6 +14,7 @@ import torch
 from pipeline_runs import Proser
 from pyarrow import parquet
 from registered_models import classifier_of
+from small_disks import with_disk_at
 
 from proser_core.recognition import onnx_program, program
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -124,9 +125,7 @@ def test_a_full_temporary_folder_is_named(model: str, tmp_path: Path) -> None:
     """On a machine that lets the test mount a disk of 16 kB."""
     place = tmp_path / "small"
     place.mkdir()
-    small = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=16k none {place} && exec "$@"', "sh")
-    if subprocess.run([*small, "true"], capture_output=True).returncode:
-        pytest.skip("a small disk needs the right to mount")
+    small = with_disk_at(place, "16k")
     command = [*small, sys.executable, "-m", "pipelines.cli", "export", model, "-o", str(tmp_path / "it.pt2")]
     done = subprocess.run(command, env={**os.environ, "TMPDIR": str(place)}, capture_output=True, text=True)
     assert (done.returncode, f"the disk of {place}" in done.stderr.splitlines()[-1]) == (1, True), done.stderr

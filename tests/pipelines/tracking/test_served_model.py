@@ -18,6 +18,7 @@ from mlflow.pyfunc import PyFuncModel
 from ray_nodes import free_ports, running
 from registered_models import Registry
 from served_models import COUNT, ask, assert_as_predicted, environment_of
+from small_disks import with_disk_at
 
 from pipelines.tracking.models import load
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -188,9 +189,7 @@ def test_a_full_temporary_folder_is_not_taken_for_a_broken_registry(
     """Of a machine that lets the test mount a disk of 16 kB."""
     place, image = tmp_path_factory.mktemp("small"), tmp_path_factory.mktemp("images") / "digit.png"
     image.write_bytes(encoded[0])
-    small = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=16k none {place} && exec "$@"', "sh")
-    if subprocess.run([*small, "true"], capture_output=True).returncode:
-        pytest.skip("a small disk needs the right to mount")
+    small = with_disk_at(place, "16k")
     command = [*small, sys.executable, "-m", "pipelines.cli", "predict", URI, str(image)]
     done = subprocess.run(command, env={**environment, "TMPDIR": str(place)}, capture_output=True, text=True)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr

@@ -19,6 +19,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.store.artifact.http_artifact_repo import HttpArtifactRepository
 from pipeline_runs import finished_row
+from small_disks import with_disk_at
 
 from pipelines.tracking import deferred
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE, DeferredTracking
@@ -279,9 +280,7 @@ def test_a_full_disk_under_a_database_is_not_called_a_server_and_what_waited_is_
     tmp_path: Path,
 ) -> None:
     """Of a machine that lets the test mount a disk of 4 MB."""
-    small = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4m none {tmp_path} && exec "$@"', "sh")
-    if subprocess.run([*small, "true"], capture_output=True).returncode:
-        pytest.skip("a small disk needs the right to mount")
+    small = with_disk_at(tmp_path, "4m")
     database = tmp_path / "mlflow.db"
     environment = os.environ | {"MLFLOW_TRACKING_URI": f"sqlite:///{database}", TIMEOUT_VARIABLE: "0"}
     command = [*small, sys.executable, "-c", FULL, str(tmp_path)]

@@ -10,7 +10,7 @@ import pytest
 from served_models import LIMITS, Start
 from waiting import PATIENCE_S
 
-from pipelines.serving.head_limits import MAX_HEAD
+from pipelines.serving.connection_limits import MAX_HEAD
 
 HEAD = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
 

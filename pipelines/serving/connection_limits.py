@@ -8,12 +8,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MAX_HEAD = 65_536  # bytes
 
 
-def limited_heads(max_seconds: float) -> type[HttpToolsProtocol]:
+def limited_connections(max_seconds: float) -> type[HttpToolsProtocol]:
     """The protocol of a server that waits this long for a head: a connection with a head that is too long gets a 400,
     one with a later head, or none after the rest of a refused request, is closed. So is one whose client leaves answers
     unread for this long."""
 
-    class LimitedHeads(HttpToolsProtocol):
+    class LimitedConnections(HttpToolsProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._length = 0  # of what came since the last head or part of a body; headers may follow a body too
@@ -60,4 +60,4 @@ def limited_heads(max_seconds: float) -> type[HttpToolsProtocol]:
                 self._unread.cancel()
             super().connection_lost(exc)
 
-    return LimitedHeads
+    return LimitedConnections
