@@ -19,8 +19,8 @@ class NetworkConfig(Block):
     backbone: str = "classifier32"
     """Embedding network. For 32 pixels: classifier32 (128-d, average-pooled, as in ARPL and MLS), classifier32_flat
     (flattened, as in Neal et al. 2018), classifier32_2d (2-d, for plots), resnet18, wide_resnet28_10 (the authors'
-    released code). For 64 pixels and more: resnet18_224, resnet34_224, resnet50_224 (torchvision). Pretrained:
-    torchvision:NAME, any classifier of torchvision.models, and timm:NAME (needs the package timm)."""
+    released code). For larger images: torchvision:NAME, any classifier of torchvision.models, and timm:NAME (needs the
+    package timm), pretrained unless network.weights is none."""
     dropout: float = 0.0
     """Dropout rate: of the three spatial dropouts of classifier32 (0.2 in Neal et al. 2018; 0 suits
     short schedules, which input dropout slows down), or in each block of wide_resnet28_10 (0.3 as
@@ -33,9 +33,9 @@ class NetworkConfig(Block):
     ra_in1k. They are downloaded once. DEFAULT is the library's choice, none starts from random weights. weights_file
     takes their place."""
     weights_file: str = ""
-    """Initial weights for resnet18_224, resnet34_224, resnet50_224, torchvision:NAME or timm:NAME, as the library saves
-    them: a local .pth or .safetensors file that all machines see. `proser job` copies it next to JOB.json.
-    The content of the file counts in the key of a training, not its path."""
+    """Initial weights for torchvision:NAME or timm:NAME, as the library saves them: a local .pth or .safetensors file
+    that all machines see. `proser job` copies it next to JOB.json. The content of the file counts in the key of a
+    training, not its path."""
 
     features: Features = "auto"
     """What happens to a pretrained backbone. frozen keeps it: the embeddings of all images are computed once, and only

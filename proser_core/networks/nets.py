@@ -13,7 +13,7 @@ from proser_core.networks.backbone import Backbone
 from proser_core.networks.classifier32 import classifier32, classifier32_2d, classifier32_flat
 from proser_core.networks.libraries import names_in_libraries
 from proser_core.networks.pretrained import library_backbone
-from proser_core.networks.resnets import resnet18, resnet_224
+from proser_core.networks.resnets import resnet18
 from proser_core.networks.wide_resnet import wide_resnet28_10
 from proser_core.rng import keyed_seed
 
@@ -23,9 +23,6 @@ BACKBONES: dict[str, Callable[[NetworkConfig, int], Backbone]] = {
     "classifier32_2d": classifier32_2d,
     "resnet18": resnet18,
     "wide_resnet28_10": wide_resnet28_10,
-    "resnet18_224": resnet_224,
-    "resnet34_224": resnet_224,
-    "resnet50_224": resnet_224,
 }
 
 

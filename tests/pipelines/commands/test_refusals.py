@@ -32,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 DIGITS = ["run", "digits"]
-LARGE = "run digits --data.image-size 64 --network.backbone resnet18_224"
+LARGE = "run digits --data.image-size 64 --network.backbone torchvision:resnet18"
 LINES = {
     "clean --older-than nan": "--older-than got nan; need 0 or more days",
     "clean --older-than -5": "--older-than got -5.0; need 0 or more days",
@@ -91,8 +91,7 @@ LINES = {
     "run digits --data.name digit": "did you mean 'digits'",
     "run digits --network.backbone classifier": "did you mean 'classifier32'",
     "run digits --network.backbone efficientnet_b0": "mean torchvision:efficientnet_b0 or timm:efficientnet_b0?",
-    "run digits --network.backbone nothing": "resnet50_224; timm:NAME; torchvision:NAME; wide_resnet28_10",
-    "run digits --network.backbone resnet50_224": "set data.image_size to 224",
+    "run digits --network.backbone nothing": "resnet18; timm:NAME; torchvision:NAME; wide_resnet28_10",
     "run digits --network.weights-file file": "has no use for it",
     f"{LARGE} --network.weights-file nowhere.pth": "nowhere.pth, which does not exist; need a .safetensors file, or",
     f"{LARGE} --network.weights-file file": "cannot be read as weights",

@@ -41,7 +41,12 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "network.dropout is 0.2, and the backbone resnet18 has no use",
     ),
     "weights that are not there": (
-        {"recipe": {"data": {"image_size": 64}, "network": {"backbone": "resnet18_224", "weights_file": "no.pth"}}},
+        {
+            "recipe": {
+                "data": {"image_size": 64},
+                "network": {"backbone": "torchvision:resnet18", "weights_file": "no.pth"},
+            }
+        },
         "no.pth, which does not exist",
     ),
     "a number beyond all numbers": ({"finetunes": [{"beta": 10**400}]}, "finetunes[0]: finetune.beta is too large"),
@@ -150,7 +155,7 @@ def test_equal_code_versions_are_enough_whatever_the_bytes_of_the_files(tmp_path
 
 def test_weights_travel_beside_the_job_file_under_a_name_from_their_content(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
-    network = {"backbone": "resnet18_224", "weights_file": "resnet18.pth"}
+    network = {"backbone": "torchvision:resnet18", "weights_file": "resnet18.pth"}
     path = write_job(here, recipe={"data": {"image_size": 64}, "network": network})
     torch.save(resnet18().state_dict(), here / "resnet18.pth")
     job = read_job_file(path)

@@ -56,12 +56,11 @@ def fitted(
     return values if resume_after is None else run(states[resume_after])
 
 
-SMALL_IMAGES = [name for name in BACKBONES if not name.endswith("_224")]
 KINDS = [{"batch_use": "half"}, {"batch_use": "all"}, {"pretrain": True}]
 MUON = {"batch_use": "all", "optimizer": "muon", "start": "scratch"}
 
 
-@pytest.mark.parametrize("backbone", SMALL_IMAGES)
+@pytest.mark.parametrize("backbone", BACKBONES)
 def test_eager_training_equals_itself(monkeypatch, backbone):
     first, second = (fitted(monkeypatch, graphed=False, backbone=backbone) for _ in range(2))
     torch.testing.assert_close(second, first, rtol=0, atol=0)
@@ -70,7 +69,7 @@ def test_eager_training_equals_itself(monkeypatch, backbone):
 @pytest.mark.parametrize(
     ("options", "rtol", "atol"),
     [
-        *(({"backbone": name, **kind}, 1e-4, 1e-5) for name in SMALL_IMAGES for kind in KINDS),
+        *(({"backbone": name, **kind}, 1e-4, 1e-5) for name in BACKBONES for kind in KINDS),
         ({"dropout": 0.2}, 1e-4, 1e-5),
         (MUON, 1e-4, 1e-4),
         (MUON | {"bf16": True}, 2e-2, 2e-2),

@@ -194,10 +194,8 @@ def test_without_timm_it_is_named(monkeypatch):
 def test_other_backbones_have_no_size_and_no_weights_by_name():
     with pytest.raises(ConfigError, match=r"image_size is 0, and the backbone classifier32 has no size of its own"):
         with_pretrained(recipe_of("classifier32"))
-    with pytest.raises(
-        ConfigError, match=r"network.weights is 'none', and the backbone resnet18_224 has no use for it"
-    ):
-        make_closed_set_net(NetworkConfig(backbone="resnet18_224", weights="none"), 5, 64, seed=0)
+    with pytest.raises(ConfigError, match=r"network.weights is 'none', and the backbone resnet18 has no use for it"):
+        make_closed_set_net(NetworkConfig(backbone="resnet18", weights="none"), 5, 32, seed=0)
 
 
 @pytest.mark.parametrize(

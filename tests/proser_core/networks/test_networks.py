@@ -45,20 +45,13 @@ HIDDEN = {
     "classifier32_2d": [(128, 16), (128, 8), (128, 8)],
     "resnet18": [(128, 16), (256, 8), (512, 4)],
     "wide_resnet28_10": [(160, 32), (320, 16), (640, 8)],
-    "resnet18_224": [(128, 8), (256, 4), (512, 2)],
-    "resnet34_224": [(128, 8), (256, 4), (512, 2)],
-    "resnet50_224": [(512, 8), (1024, 4), (2048, 2)],
 }
-EMBEDDING = dict(zip(HIDDEN, (128, 2048, 2, 512, 640, 512, 512, 2048), strict=True))
-
-
-def size_for(backbone: str) -> int:
-    return 64 if backbone.endswith("_224") else 32
+EMBEDDING = dict(zip(HIDDEN, (128, 2048, 2, 512, 640), strict=True))
 
 
 def net_of(backbone: str, split: str = "middle", seed: int = 0):
     config = NetworkConfig(backbone=backbone, split=split)
-    return add_placeholders(make_closed_set_net(config, 5, size_for(backbone), seed), 2, seed)
+    return add_placeholders(make_closed_set_net(config, 5, 32, seed), 2, seed)
 
 
 @pytest.fixture(scope="module", params=sorted(BACKBONES))
@@ -77,11 +70,11 @@ def nets(kind: str) -> dict[str, PlaceholderNet]:
 def test_pre_and_then_post_is_the_whole_network_at_every_split(
     kind: str, nets: dict[str, PlaceholderNet], split: str
 ) -> None:
-    net, size = nets[split], size_for(kind)
-    hidden = net.hidden(images(2, size))
+    net = nets[split]
+    hidden = net.hidden(images(2))
     channels, side = HIDDEN[kind][SPLITS.index(split)]
     assert hidden.shape == (2, channels, side, side)
-    whole, split_in_two = net.backbone(images(2, size)), net.backbone.post(hidden)
+    whole, split_in_two = net.backbone(images(2)), net.backbone.post(hidden)
     assert whole.shape == (2, EMBEDDING[kind])
     assert torch.equal(whole, split_in_two)
     assert torch.equal(net.logits(hidden).known, net.classifier(whole))
@@ -90,7 +83,7 @@ def test_pre_and_then_post_is_the_whole_network_at_every_split(
 
 def test_every_weight_of_a_backbone_gets_a_gradient_in_training(kind: str, nets: dict[str, PlaceholderNet]) -> None:
     net = copy.deepcopy(nets["middle"]).train().to(memory_format=torch.channels_last)
-    sum(logits.square().sum() for logits in net(images(3, size_for(kind)))).backward()
+    sum(logits.square().sum() for logits in net(images(3))).backward()
     gradients = {name: parameter.grad for name, parameter in net.named_parameters()}
     assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients.values())
     assert all(torch.any(gradients[name] != 0) for name in gradients if name.endswith("weight"))
@@ -143,17 +136,10 @@ def test_resnet18_for_small_images_keeps_their_size_until_the_second_stage():
     assert not any(isinstance(module, nn.MaxPool2d) for module in backbone.modules())
 
 
-@pytest.mark.parametrize("backbone", ["resnet18_224", "resnet34_224", "resnet50_224"])
-def test_a_network_for_large_images_refuses_small_ones_and_says_what_to_do(backbone):
-    with pytest.raises(ConfigError, match=r"image_size 63 is too small .*data.image_size to 224.* 64, or .* resnet18"):
-        make_closed_set_net(NetworkConfig(backbone=backbone), 5, 63, seed=0)
-
-
 @pytest.mark.parametrize(
     ("backbone", "field"),
     [
         ("resnet18", {"dropout": 0.2}),
-        ("resnet50_224", {"dropout": 0.2}),
         ("resnet18", {"weights_file": "resnet18.pth"}),
         ("classifier32", {"weights_file": "resnet18.pth"}),
         ("wide_resnet28_10", {"weights_file": "resnet18.pth"}),

@@ -29,7 +29,7 @@ def torchvision_net():
     return net.eval()
 
 
-def network(path: Path, backbone: str = "resnet18_224") -> NetworkConfig:
+def network(path: Path, backbone: str = "torchvision:resnet18") -> NetworkConfig:
     return NetworkConfig(backbone=backbone, weights_file=str(path))
 
 
@@ -74,14 +74,14 @@ def test_a_file_without_the_step_counters_of_old_torch_is_accepted(torchvision_n
 def test_what_does_not_fit_is_named(torchvision_net, tmp_path, spoil, message):
     state = dict(torchvision_net.state_dict())
     spoil(state)
-    with pytest.raises(CheckpointError, match=rf"{message}\. Give the weights of the same ResNet"):
+    with pytest.raises(CheckpointError, match=rf"{message}\. Give the weights of torchvision:resnet18"):
         make_closed_set_net(network(write(state, tmp_path / "resnet18.pth")), 7, 64, seed=0)
 
 
 def test_weights_of_another_resnet_and_a_file_that_is_missing_are_refused(torchvision_net, tmp_path):
     path = write(torchvision_net.state_dict(), tmp_path / "resnet18.pth")
     with pytest.raises(CheckpointError, match="does not fit the network"):
-        make_closed_set_net(network(path, "resnet50_224"), 7, 64, seed=0)
+        make_closed_set_net(network(path, "torchvision:resnet50"), 7, 64, seed=0)
     path.unlink()
     with pytest.raises(CheckpointError, match=r"weights-file got .*, which does not exist; need a .safetensors"):
         make_closed_set_net(network(path), 7, 64, seed=0)
@@ -89,13 +89,12 @@ def test_weights_of_another_resnet_and_a_file_that_is_missing_are_refused(torchv
 
 def test_a_network_that_was_trained_is_made_without_the_file_that_it_began_with(torchvision_net, tmp_path):
     path, trained = write(torchvision_net.state_dict(), tmp_path / "resnet18.pth"), tmp_path / "trained.safetensors"
-    for backbone in ("resnet18_224", "torchvision:resnet18"):
-        recipe = Recipe(network=network(path, backbone), data=DataConfig(image_size=64))
-        net = make_closed_set_net(recipe.network, 3, 64, seed=1)
-        save_weights(net, trained)
-        elsewhere = replace(recipe, network=network(tmp_path / "nowhere.pth", backbone))
-        found = trained_network(elsewhere, None, 3, trained).state_dict()
-        assert all(torch.equal(value, found[name]) for name, value in net.state_dict().items())
+    recipe = Recipe(network=network(path), data=DataConfig(image_size=64))
+    net = make_closed_set_net(recipe.network, 3, 64, seed=1)
+    save_weights(net, trained)
+    elsewhere = replace(recipe, network=network(tmp_path / "nowhere.pth"))
+    found = trained_network(elsewhere, None, 3, trained).state_dict()
+    assert all(torch.equal(value, found[name]) for name, value in net.state_dict().items())
 
 
 def test_content_decides_and_place_does_not(tmp_path):
