@@ -18,7 +18,6 @@ GOES_ON = "; the same command continues from the last finished epoch"
 COPIED = re.compile(r"[/\\]|^ *proser ")  # in a line with a path, a URI or a command, which a break would damage
 COMMAND = re.compile(r"`[^`]*`")  # in a sentence
 HANGING = "  "  # of an error's further lines
-MOST_WORDS = 20  # of a path with spaces
 
 
 def filled(line: str, width: int) -> str:
@@ -27,23 +26,11 @@ def filled(line: str, width: int) -> str:
 
 
 def _broken(line: str, width: int, hanging: str = "") -> str:
-    """A line broken between words, but in no command, path or URI."""
+    """A line broken between words, but in no command, and in no path or URI without spaces."""
     indent = line[: len(line) - len(line.lstrip(" "))] + hanging
-    line = _with_joined_paths(COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line))  # no line here has a \0
+    line = COMMAND.sub(lambda found: found[0].replace(" ", "\0"), line)  # no line here has a \0
     text = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return text.replace("\0", " ")
-
-
-def _with_joined_paths(line: str) -> str:
-    """With \\0 for the spaces in paths, those that exist."""
-    words = line.split(" ")
-    for first in range(len(words)):
-        for last in range(min(len(words), first + MOST_WORDS), first + 1, -1):
-            text = " ".join(words[first:last])
-            if "/" in text and os.path.lexists(text.strip("'\"(").rstrip(").,;:'\"")):
-                words[first:last] = [text.replace(" ", "\0")]
-                break
-    return " ".join(words)
 
 
 def print_error(text: str) -> None:
