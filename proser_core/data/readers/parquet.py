@@ -26,6 +26,8 @@ from proser_core.errors import DamagedFileError, DataError, first_line
 from proser_core.store.files import flush
 
 UNPACKED_AT_ONCE = 256  # rows
+IMAGE_COLUMNS = ("image", "img")
+"""What the Hub calls columns of images, the preferred one first."""
 
 
 def find_shards(folder: Path, part: str) -> list[Path]:
@@ -153,15 +155,16 @@ def encoded_rows(shard: Path) -> Iterator[bytes | None]:
 
 
 def has_images(shard: Path) -> bool:
-    """Whether a Parquet file has a column of images, or is damaged and may have had one."""
+    """Whether a Parquet file has columns that may be of images, or is damaged and may have had one."""
     try:
-        return _find_image_column(shard) is not None
+        return bool(_image_columns(shard))
     except DamagedFileError:
         return True
 
 
 def count_rows(shard: Path) -> int:
-    """Rows of a file. Raises DamagedFileError for a damaged file, DataError for one without images."""
+    """Rows of a file. Raises DamagedFileError for a damaged file, DataError for one without a column of images, or with
+    several."""
     _image_column(shard)
     with _parquet(shard) as parquet:
         return int(parquet.read_metadata(shard).num_rows)
@@ -239,25 +242,27 @@ def _class_names(shard: Path, label_column: str) -> tuple[str, ...]:
 
 
 def _image_column(shard: Path) -> str:
-    column = _find_image_column(shard)
-    if column is None:
+    columns = _image_columns(shard)
+    if len(columns) > 1:
+        raise DataError(
+            f"{shard} may have its images in {' or '.join(columns)}; need one such column, or one that is called "
+            f"{' or '.join(IMAGE_COLUMNS)}: rename the one with the images"
+        )
+    if not columns:
         raise DataError(
             f"{shard} has no image column; need a struct with a field 'bytes', or encoded images as binary, "
             f"got {', '.join(_schema(shard).names)}"
         )
-    return column
+    return columns[0]
 
 
-def _find_image_column(shard: Path) -> str | None:
-    """Structs as the Hub has them, else the first column of bytes."""
+def _image_columns(shard: Path) -> list[str]:
+    """The one that has a usual name, else all structs as the Hub has them, else all columns of bytes."""
     types, schema = _arrow().types, _schema(shard)
-    for column in schema:
-        if types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
-            return column.name
-    for column in schema:
-        if types.is_binary(column.type) or types.is_large_binary(column.type):
-            return column.name
-    return None
+    structs = [each.name for each in schema if types.is_struct(each.type) and each.type.get_field_index("bytes") >= 0]
+    binary = [each.name for each in schema if types.is_binary(each.type) or types.is_large_binary(each.type)]
+    named = [name for name in IMAGE_COLUMNS if name in (*structs, *binary)]
+    return named[:1] or structs or binary
 
 
 def _contents(column: Any) -> Any:

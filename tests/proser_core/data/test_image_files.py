@@ -100,6 +100,26 @@ class TestPaths:
         with pytest.raises(DataError, match=reason):
             count_images([str(tmp_path / "some.parquet")])
 
+    @pytest.mark.parametrize("name", ["image", "img", "photo"])
+    def test_of_a_parquet_file_are_in_the_column_with_a_usual_name_or_in_the_struct(
+        self, tmp_path: Path, name: str
+    ) -> None:
+        images = pa.array([encode(PIXELS)]) if name != "photo" else pa.array([{"bytes": encode(PIXELS)}])
+        others = {"digest": pa.array([b"123"])} | ({} if name == "photo" else {"mask": pa.array([{"bytes": b"0"}])})
+        parquet.write_table(pa.table({**others, name: images}), tmp_path / "some.parquet")
+        (part,) = read(tmp_path / "some.parquet")
+        np.testing.assert_array_equal(part.images, [PIXELS])
+
+    @pytest.mark.parametrize("content", [b"", {"bytes": b""}])
+    def test_of_a_parquet_file_that_may_be_in_several_columns_are_refused(
+        self, tmp_path: Path, content: object
+    ) -> None:
+        parquet.write_table(pa.table({"digest": [content], "photo": [content]}), tmp_path / "some.parquet")
+        with pytest.raises(
+            DataError, match=r"some\.parquet may have its images in digest or photo; need one such .*: rename"
+        ):
+            count_images([str(tmp_path)])
+
     def test_name_what_cannot_be_decoded_and_go_on(self, tmp_path: Path) -> None:
         write(tmp_path / "a.png")
         (tmp_path / "b.png").write_bytes(b"no image")
