@@ -23,18 +23,25 @@ def from_json(cls: type[Config], values: Any, where: str = "", base: Config | No
     is missing, and a value of another type.
     """
     where = where or cls.__name__
-    hints = get_type_hints(cls)
-    kinds = {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]
-    made = {}
-    for name, value in _object(values, where).items():
-        if name not in kinds:
-            raise ConfigError(unknown_name(f"field of {where}", name, kinds))
-        made[name] = _value(kinds[name], value, f"{where}.{name}")
+    made = typed_values(cls, values, where)
     needed = [f.name for f in fields(cls) if f.default is f.default_factory is MISSING]  # type: ignore[arg-type]
     missing = [name for name in needed if name not in made]
     if base is None and missing:
         raise ConfigError(f"{where} is incomplete: it lacks {', '.join(missing)}")
     return cls(**made) if base is None else replace(base, **made)  # type: ignore[type-var]
+
+
+def typed_values(cls: type[Any], values: Any, where: str) -> dict[str, Any]:
+    """Some fields of `cls` by name, from JSON. Raises ConfigError for a field that it lacks, and a value of another
+    type."""
+    hints = get_type_hints(cls)
+    kinds = {field.name: hints[field.name] for field in fields(cls)}
+    made = {}
+    for name, value in _object(values, where).items():
+        if name not in kinds:
+            raise ConfigError(unknown_name(f"field of {where}", name, kinds))
+        made[name] = _value(kinds[name], value, f"{where}.{name}")
+    return made
 
 
 def _object(values: Any, where: str) -> dict[str, Any]:

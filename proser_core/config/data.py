@@ -11,6 +11,8 @@ Augmentation = Literal["none", "light", "strong"]
 Sampling = Literal["natural", "balanced"]
 Flip = Literal["auto", True, False]
 HELD_OUT = "held-out-"
+IMAGE_SIZES = range(8, 4097)
+"""Widths of images, in pixels, that a network may see."""
 TABLES = (".csv", ".parquet")
 """Endings of a `group_by` that is a file."""
 
@@ -79,7 +81,7 @@ class DataConfig(Block):
     def __post_init__(self) -> None:
         super().__post_init__()
         sizes = "at least 8 pixels and at most 4,096, or 0 for what the backbone was trained on"
-        self.require("image_size", self.image_size == 0 or 8 <= self.image_size <= 4096, sizes)
+        self.require("image_size", self.image_size == 0 or self.image_size in IMAGE_SIZES, sizes)
         self.require("num_known", self.num_known == 0 or 2 <= self.num_known <= 100_000, "2 to 100,000, or 0 for all")
         increasing = list(self.unknown_settings) == sorted({n for n in self.unknown_settings if n >= 1})
         self.require("unknown_settings", increasing, "increasing positive numbers of classes, such as 15 30 45")

@@ -13,7 +13,8 @@ from proser_core.errors import CalibrationError
 class Calibration:
     """A fitted bias: an image is known if and only if its score plus `bias` is at most 0.
 
-    `interval` is the 95 % confidence interval of the known rate on new images of the same distribution.
+    `interval` is the 95 % confidence interval of the known rate on new images of the same distribution. Raises
+    CalibrationError for a bias that is not finite, and rates that are no shares.
     """
 
     bias: float
@@ -21,6 +22,11 @@ class Calibration:
     known_rate: float
     num_images: int
     interval: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        rates = self.target_rate, self.known_rate, *self.interval
+        if not (math.isfinite(self.bias) and all(0 <= rate <= 1 for rate in rates)):
+            raise CalibrationError(f"got {self}; need a finite bias, and rates from 0 to 1: calibrate again")
 
 
 def calibrate(scores: np.ndarray, target_rate: float = 0.95) -> Calibration:

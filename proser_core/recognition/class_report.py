@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from proser_core.data.tasks import OpenSetTask
+from proser_core.errors import DataError
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.metrics import confusion_matrix
 from proser_core.recognition.result_tables import table_lines
@@ -21,10 +22,17 @@ RULE = ("---", "---:", "---:", "---:", "---:", "---")
 @dataclass(frozen=True)
 class ClassReport:
     """Counts of test images: `cells` are true class, called class and how many, where there are any: of thousands
-    of classes most pairs have none. Class K is unknown, of all unknown test images."""
+    of classes most pairs have none. Class K is unknown, of all unknown test images. Raises DataError for a class that
+    is not there, and for no count."""
 
     class_names: tuple[str, ...]
     cells: tuple[tuple[int, int, int], ...]
+
+    def __post_init__(self) -> None:
+        last = len(self.class_names)
+        bad = next((cell for cell in self.cells if min(cell) < 0 or max(cell[:2]) > last), None)
+        if bad is not None:
+            raise DataError(f"a report of {last} classes counts {bad}; need classes from 0 to {last}, and a count")
 
     @classmethod
     def of_matrix(cls, class_names: tuple[str, ...], confusion: np.ndarray) -> "ClassReport":

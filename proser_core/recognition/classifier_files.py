@@ -2,20 +2,18 @@
 
 import hashlib
 import json
-import math
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from proser_core.config import NetworkConfig, from_json, to_json
-from proser_core.data.splits.class_split import ClassSplit
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, ConfigError, first_line
 from proser_core.generative.networks import restored
@@ -23,7 +21,6 @@ from proser_core.generative.own_network import TaskShape
 from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights, save_weights
-from proser_core.recognition.calibration import Calibration
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.logit_tables import FittingData
 from proser_core.recognition.model_card import model_card
@@ -35,8 +32,9 @@ from proser_core.recognition.scores import (
     ScoreFunction,
     placeholder_score,
 )
-from proser_core.recognition.trained_classifier import Member, OwnArchitecture, TrainedClassifier
+from proser_core.recognition.trained_classifier import OwnArchitecture, TrainedClassifier
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
+from proser_core.serialization import typed_values
 from proser_core.store.files import read_json
 
 FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS, FORMAT_OF_ENSEMBLES = 4, 3, 5, 6, 7
@@ -52,19 +50,13 @@ SAVING = ".saving-"  # begins the name of the folder in which a classifier is wr
 FETCH_AGAIN = "; fetch the model again"
 """How the message about a classifier ends that is not as it was saved."""
 PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
-NEEDED = {
-    "sha256",
-    "card_sha256",
-    "network",
-    "num_dummies",
-    "image_size",
-    "split",
-    "class_names",
-    "normalisation",
-    "calibration",
-    "recipe",
-    "results",
-}
+VALUES = (
+    *("network", "image_size", "split", "class_names", "normalisation", "calibration", "recipe", "results"),
+    *("controls", "notes", "mirror", "members"),
+)
+"""Fields of a `TrainedClassifier` that the card holds whole; the first formats lack the last four."""
+NEEDED = {"sha256", "card_sha256", "num_dummies", *VALUES[:8]}
+Classifier = TypeVar("Classifier")
 
 
 def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
@@ -143,59 +135,37 @@ def _format(classifier: TrainedClassifier) -> int:
     return FORMAT_OF_EMBEDDINGS if further else FORMAT
 
 
-def read_classifier(folder: Path) -> dict[str, Any]:
-    """The fields of the `OpenSetClassifier` that was written.
+def read_classifier(folder: Path, make: Callable[..., Classifier]) -> Classifier:
+    """The classifier that was written, by what makes it of the fields of a `TrainedClassifier`.
 
-    Raises CheckpointError for another format, for a file that is not the one that was saved, and for parts that do
-    not belong together.
+    Raises CheckpointError for another format, for a file that is not the one that was saved, for a value of another
+    type or range, and for parts that do not belong together.
     """
     card = _read_card(folder)
     try:
         _check_files(folder, card)
-        return _parts(folder, card)
+        classifier = make(**_parts(folder, card))
     except CheckpointError:
         raise
     except Exception as error:  # values of any kind may stand in a card whose digests were made again
         raise CheckpointError(f"{folder / CARD} is damaged: {first_line(error)}{FETCH_AGAIN}") from error
+    if _digest(card) != card["card_sha256"]:  # last: what can be named was named above
+        raise CheckpointError(f"{folder / CARD} was changed after it was saved{FETCH_AGAIN}")
+    return classifier
 
 
 def _parts(folder: Path, card: Mapping[str, Any]) -> dict[str, Any]:
-    split = from_json(ClassSplit, card["split"])
-    network = from_json(NetworkConfig, card["network"])
-    score_function = _read_score(folder, card)
-    calibration = from_json(Calibration, card["calibration"])
-    if not isinstance(calibration.bias, float) or not math.isfinite(calibration.bias):
-        raise CheckpointError(f"{folder / CARD}: the calibration's bias is {calibration.bias!r}; need a number")
-    if len(card["class_names"]) != split.num_known:
-        raise CheckpointError(
-            f"{folder / CARD} names {len(card['class_names'])} classes; its network knows {split.num_known}"
-        )
+    values = typed_values(TrainedClassifier, {name: card[name] for name in VALUES if name in card}, "card")
     own = from_json(OwnArchitecture, card["own"]) if card.get("own") else None
-    net = _net(folder, card, network, split.num_known, own)
-    if _digest(card) != card["card_sha256"]:  # last: what can be named was named above
-        raise CheckpointError(f"{folder / CARD} was changed after it was saved{FETCH_AGAIN}")
-    mean, std = card["normalisation"]
     saved_scores = next((folder / name for name in (VALIDATION, MARGINS) if name in card["sha256"]), None)
-    return {
-        "net": net,
-        "network": network,
-        "image_size": card["image_size"],
-        "split": split,
-        "class_names": tuple(card["class_names"]),
-        "normalisation": (tuple(mean), tuple(std)),
-        "score_function": score_function,
-        "calibration": calibration,
-        "recipe": card["recipe"],
-        "results": card["results"],
+    return values | {
+        "net": _net(folder, card, values["network"], values["split"].num_known, own),
+        "score_function": _read_score(folder, card),
         "validation_scores": ValidationScores.load(saved_scores) if saved_scores else None,
         "proxy": _read_proxy(folder, card),
-        "controls": card.get("controls", {}),
-        "notes": card.get("notes", {}),
         "own": own,
-        "mirror": bool(card.get("mirror", False)),
         "fitting": FittingData.load(folder / FITTING) if FITTING in card["sha256"] else None,
         "classes": from_json(ClassReport, card["classes"]) if card.get("classes") else None,
-        "members": tuple(from_json(Member, each) for each in card.get("members", ())),
     }
 
 
@@ -244,8 +214,7 @@ def _read_proxy(folder: Path, card: Mapping[str, Any]) -> Proxy | None:
     values = card.get("proxy")  # the first classifiers of format 3 lack the field
     if values is None:
         return None
-    scores = ValidationScores.load(folder / PROXY)
-    return Proxy(scores, values["bias"], values["results"], tuple(values["chose"]), tuple(values["reported"]))
+    return Proxy(ValidationScores.load(folder / PROXY), **typed_values(Proxy, values, "card.proxy"))
 
 
 def _read_card(folder: Path) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class OpenSetClassifier(TrainedClassifier):
     def load(cls, folder: str | Path) -> "OpenSetClassifier":
         """Read what `save` wrote; nothing is unpickled.
 
-        Raises CheckpointError for another format, for a file that is not the one that was saved, and for parts
-        that do not belong together.
+        Raises CheckpointError for another format, for a file that is not the one that was saved, for a value of another
+        type or range, and for parts that do not belong together.
         """
-        return cls(**read_classifier(Path(folder)))
+        return read_classifier(Path(folder), cls)

@@ -1,11 +1,15 @@
 """`TrainedClassifier`: what an `OpenSetClassifier` is made of, as its files and its model card need it."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
 from proser_core.config import NetworkConfig
+from proser_core.config.checks import is_positive
+from proser_core.config.data import IMAGE_SIZES
 from proser_core.data.normalisation import Normalisation
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.errors import ConfigError
@@ -49,7 +53,8 @@ class TrainedClassifier:
     can be fitted to, `classes` are the test images by class, `members` tell of the networks of an `EnsembleNet`, the
     best first. All of these may be missing. With `mirror` logits and embeddings are averaged with those of the mirrored
     image. Raises ConfigError where the score needs dummy classifiers and the network has none, or embeddings or
-    mirrored images and the network is a method's own, DataError for class names that mean two things.
+    mirrored images and the network is a method's own, or for a value that predictions cannot use, DataError for class
+    names that mean two things.
     """
 
     net: nn.Module
@@ -74,6 +79,9 @@ class TrainedClassifier:
 
     def __post_init__(self) -> None:
         check_class_names(self.class_names)
+        for name, got, holds, need in self._requirements():
+            if not holds:
+                raise ConfigError(f"a classifier's {name} got {got}; need {need}")
         if self.score_function.needs_dummies and not self.num_dummies and self.own is None:
             raise ConfigError(
                 f"the score {self.score_function.name} needs a network with dummy classifiers, and this one has none; "
@@ -81,6 +89,21 @@ class TrainedClassifier:
             )
         if self.reads_embeddings:
             check_embeds(self.net)
+
+    def _requirements(self) -> Iterator[tuple[str, object, bool, str]]:
+        """Fields, their values, whether they are as predictions need them, and how that is."""
+        count, (mean, std) = self.split.num_known, self.normalisation
+        numbers = [each for each in vars(self.score_function).values() if isinstance(each, float)]
+        scales = all(map(math.isfinite, mean)) and all(map(is_positive, std))
+        yield (
+            "class_names",
+            f"{len(self.class_names)} names",
+            len(self.class_names) == count,
+            f"{count}, as its split has",
+        )
+        yield "image_size", self.image_size, self.image_size in IMAGE_SIZES, "8 to 4,096 pixels"
+        yield "normalisation", self.normalisation, scales, "finite means, and standard deviations above 0"
+        yield "score_function", self.score_function, all(map(math.isfinite, numbers)), "finite numbers"
 
     @property
     def known_rates(self) -> KnownRates | None:
