@@ -1,6 +1,7 @@
 """Mistyped names, and the names that classes may have."""
 
 import difflib
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +12,11 @@ from proser_core.errors import ConfigError, DataError
 Value = TypeVar("Value")
 UNKNOWN = "unknown"
 """What no known class may be called, in upper or lower case."""
-UNSHOWN = {"Cc", "Cs", "Zl", "Zp"}
-"""Unicode categories of control characters, of bytes that are not UTF-8, and of breaks of lines and paragraphs."""
+UNSHOWN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Unicode categories of control characters, of invisible ones, of bytes that are not UTF-8, and of breaks of lines and
+paragraphs."""
+JOINERS = "\u200c\u200d"
+"""Invisible, and needed: Persian words and emoji are spelt with them."""
 
 
 class Named(dict[str, Value]):
@@ -55,23 +59,30 @@ def as_spelt(name: str, names: Iterable[str]) -> str:
 
 def check_class_names(names: Sequence[str]) -> None:
     """Raises DataError where two classes have one name, or one is called `unknown`: a prediction names its class. Also
-    for a name that no file or terminal could show: one that is not UTF-8, is blank, or has control characters."""
-    counts = Counter(map(composed, names))
+    for a name that no file or terminal could show: one that is not UTF-8, is blank, or has control characters, or
+    others that are invisible."""
+    looks = [re.sub(f"[{JOINERS}]", "", composed(name)) for name in names]
+    counts = Counter(looks)
     taken = next((name for name in names if name.strip().lower() == UNKNOWN), None)
     if taken is not None:
         raise DataError(
             f"the class name {taken!r} would mean two things; need another one: {UNKNOWN!r}, in upper or lower case, "
             "is what a prediction calls an image of no class. Rename it; images of no class are for `proser evaluate`"
         )
-    doubled = next((name for name in names if counts[composed(name)] > 1), None)
+    doubled = next((name for name, look in zip(names, looks, strict=True) if counts[look] > 1), None)
     if doubled is not None:
         raise DataError(
             f"the class name {doubled!r} would mean two things; need names that differ, in more than how their accents "
-            "are stored (Unicode NFC or NFD)"
+            "are stored (Unicode NFC or NFD) or in joiners (U+200C, U+200D)"
         )
-    bad = next((name for name in names if not name.strip() or {*map(unicodedata.category, name)} & UNSHOWN), None)
+    bad = next((name for name, look in zip(names, looks, strict=True) if not look.strip() or _unshown(look)), None)
     if bad is not None:
+        characters = ", ".join(f"U+{ord(each):04X}" for each in _unshown(bad))
         raise DataError(
-            f"the class name {bad!r} cannot be shown; need a name in UTF-8 that is not blank and has no control "
-            "character or line break: rename the class, or its folder"
+            f"the class name {bad!r} cannot be shown{f' ({characters})' if characters else ''}; need a name in UTF-8 "
+            "that is not blank and has no invisible character or line break: rename the class, or its folder"
         )
+
+
+def _unshown(name: str) -> list[str]:
+    return [each for each in name if unicodedata.category(each) in UNSHOWN and each not in JOINERS]

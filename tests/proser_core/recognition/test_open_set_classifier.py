@@ -221,11 +221,22 @@ def test_weights_of_another_network_with_their_own_checksum_are_refused(classifi
 
 @pytest.mark.parametrize(
     "names",
-    [("ant", "bee", "ant"), ("ant", "unknown", "cow"), ("ant", "Unknown", "cow"), ("ant", "K\u00e4fer", "Ka\u0308fer")],
+    [
+        ("ant", "bee", "ant"),
+        ("ant", "unknown", "cow"),
+        ("ant", "Unknown", "cow"),
+        ("ant", "K\u00e4fer", "Ka\u0308fer"),
+        ("ant", "\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u062e"),
+    ],
 )
 def test_class_names_that_mean_two_things_are_refused(classifier, names):
     with pytest.raises(DataError, match="would mean two things"):
         dataclasses.replace(classifier, class_names=names)
+
+
+def test_class_names_of_scripts_and_emoji_that_are_spelt_with_joiners_are_taken(classifier):
+    names = ("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\U0001f469\u200d\U0001f52c", "cow")
+    assert dataclasses.replace(classifier, class_names=names).class_names == names
 
 
 def test_a_classifier_of_format_3_which_had_margins_predicts_the_same(monkeypatch, tmp_path):

@@ -124,13 +124,24 @@ def test_a_class_of_trains_is_a_class(tmp_path):
     assert FolderLayout().class_names(tmp_path) == ("Train", "bus")
 
 
-@pytest.mark.parametrize("name", [b"\xff\xfe", b" ", b"a\x1b[31m", b"a\nb"])
-def test_a_class_whose_name_cannot_be_shown_is_refused_before_any_work(root, name):
+@pytest.mark.parametrize(
+    ("name", "characters"),
+    [
+        (b"\xff\xfe", r"U\+DCFF, U\+DCFE"),
+        (b" ", ""),
+        ("\u200d".encode(), ""),
+        (b"a\x1b[31m", r"U\+001B"),
+        (b"a\nb", r"U\+000A"),
+        ("ant\u200b".encode(), r"U\+200B"),
+        ("\ufeffant".encode(), r"U\+FEFF"),
+    ],
+)
+def test_a_class_whose_name_cannot_be_shown_is_refused_before_any_work(root, name, characters):
     for part in ("train", "test"):
         shutil.copytree(os.fsencode(root / part / "ant"), os.fsencode(root / part) + b"/" + name)
     count = len(list((root / "train").iterdir()))
     recipe = DataConfig(name="folder", image_size=8, num_known=count, unknown_settings=(), development="none")
-    with pytest.raises(DataError, match=r"class name .* cannot be shown.*rename"):
+    with pytest.raises(DataError, match=rf"class name .* cannot be shown.*{characters}.*rename"):
         make_task(recipe, root)
 
 
