@@ -5,7 +5,8 @@ const AT_A_TIME = 4; // requests: further images wait here
 const SHOWN = 4; // known classes of a card
 const UNKNOWN = "unknown";
 const SMALL = 64; // pixels, below which a picture is enlarged without blur
-const AGAIN = [0, 408, 503];
+const AGAIN = [0, 401, 408, 503];
+const PATIENCE = 60; // seconds that an image waits for a busy server
 const TITLES = {
   0: "The server cannot be reached",
   400: "The server cannot read this file",
@@ -35,9 +36,10 @@ function percent(share) {
 }
 
 class Refused extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, after = 0) {
     super(detail);
     this.status = status;
+    this.after = after; // seconds, after which the server wants to be asked again
     this.title = TITLES[status] ?? `The server failed (${status})`;
   }
 }
@@ -50,7 +52,7 @@ async function ask(path, options) {
     throw new Refused(0, "No answer came. Is the server running, and is this machine connected?");
   }
   const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, content.detail ?? "");
+  if (!answer.ok) throw new Refused(answer.status, content.detail ?? "", Number(answer.headers.get("Retry-After")));
   return content;
 }
 
@@ -64,8 +66,10 @@ async function load() {
     return say(`${error.title}. ${error.message}`);
   }
   say(about.problem ? `Still ${about.model}: ${about.problem}` : "");
+  const entered = $("access").contains(document.activeElement);
   $("access").hidden = true;
   $("trial").hidden = false;
+  if (entered) $("files").focus();
   $("routes").hidden = token !== ""; // a link carries no token
   $("model").textContent = about.model;
   document.title = `${about.model}: try it`;
@@ -112,7 +116,10 @@ function makeCard(file) {
   image.addEventListener("error", () => image.replaceWith("This browser has no preview of this format"));
   image.src = card.url;
   card.find("figcaption").textContent = file.name;
-  card.find(".again").addEventListener("click", () => enqueue(card));
+  card.find(".again").addEventListener("click", () => {
+    item.focus();
+    enqueue(card);
+  });
   return card;
 }
 
@@ -127,7 +134,7 @@ async function work() {
   const card = queue.shift();
   working += 1;
   try {
-    const answer = await classify(card.file);
+    const answer = await classify(card);
     card.prediction = answer.predictions[0];
     showPrediction(card);
     if (answer.version !== about.version || answer.model !== about.model) await load(); // the alias has moved
@@ -135,14 +142,16 @@ async function work() {
     if (error.status === 401) askForToken("The server needs a valid token.");
     const title = error.status === 401 ? "The server needs a valid token" : error.title;
     show(card, "failed", title, error.message.replace(/^image 0:? /, ""));
-    card.find(".again").hidden = ![401, ...AGAIN].includes(error.status);
+    card.again = AGAIN.includes(error.status);
+    card.find(".again").hidden = !card.again;
   }
   working -= 1;
   summarise();
   work();
 }
 
-async function classify(file) {
+async function classify(card) {
+  const { file } = card;
   if (file.size > about.max_megabytes * 1e6) {
     const size = number(file.size / 1e6); // refused while it still arrives, it would seem that no answer came
     throw new Refused(413, `It has ${size} MB; the server takes ${about.max_megabytes} MB or less.`);
@@ -150,7 +159,16 @@ async function classify(file) {
   const body = await file.arrayBuffer().catch(() => {
     throw new Refused(400, "The browser cannot read it. Is it a folder?");
   });
-  return ask("predict", { method: "POST", body, headers: headers({ "Content-Type": "application/octet-stream" }) });
+  for (let left = PATIENCE; ; ) {
+    try {
+      return await ask("predict", { method: "POST", body, headers: headers({ "Content-Type": "application/octet-stream" }) });
+    } catch (error) {
+      left -= error.after;
+      if (!(error.after > 0 && left >= 0 && cards.includes(card))) throw error;
+      show(card, "waiting", "waiting …", `${error.title}.`);
+      await new Promise((resolve) => setTimeout(resolve, 1000 * error.after));
+    }
+  }
 }
 
 // Cards
@@ -161,6 +179,7 @@ function show(card, state, title, words) {
   card.find("h2").textContent = title;
   card.find(".words").textContent = words;
   for (const part of [".score", "table"]) card.find(part).hidden = !card.prediction;
+  card.again = false;
   card.find(".again").hidden = true;
 }
 
@@ -207,6 +226,7 @@ function summarise() {
   if (failed) parts.push(`${failed} not classified`);
   if (waiting) parts.push(`${waiting} waiting`);
   $("bar").hidden = !cards.length;
+  $("all-again").hidden = cards.filter((card) => card.again).length < 2;
   $("legend").hidden = !done.length;
   $("summary").textContent = cards.length ? `${counted(cards.length, "image")}: ${parts.join(", ")}` : "";
   scale(done);
@@ -252,6 +272,11 @@ $("clear").addEventListener("click", () => {
   $("results").replaceChildren();
   summarise();
   $("files").focus();
+});
+$("all-again").addEventListener("click", () => {
+  cards.filter((card) => card.again).forEach(enqueue);
+  $("files").focus();
+  summarise();
 });
 document.addEventListener("paste", (event) => add(event.clipboardData.files));
 document.addEventListener("dragover", (event) => {

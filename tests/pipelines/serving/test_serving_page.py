@@ -255,7 +255,9 @@ class TestInABrowser:
         assert len(controls) > 3
         assert [node for node in controls if node["role"]["value"] != "LabelText" and not node["name"]["value"]] == []
 
-    def test_it_asks_for_the_token_and_sends_it(self, page: Page, guarded: str, files: list[Path]) -> None:
+    def test_it_asks_for_the_token_and_tries_what_was_refused_again_without_losing_the_keyboards_place(
+        self, page: Page, guarded: str, files: list[Path]
+    ) -> None:
         page.open(f"{guarded}/")
         page.until("!document.getElementById('access').hidden")
         assert page.value("document.activeElement.id") == "token"
@@ -265,12 +267,23 @@ class TestInABrowser:
         page.write(TOKEN)
         page.press("Enter")
         page.until("about")
-        page.choose("#files", files[1])
-        page.until(DONE)
-        assert page.value(CARDS)[0]["state"] in ("known", "unknown")
+        assert page.value("document.activeElement.id") == "files"
         assert page.value("document.getElementById('routes').hidden")
+        page.value("token = 'expired'")
+        page.choose("#files", *files[1:4])
+        page.until(DONE)
+        assert [card["state"] for card in page.value(CARDS)] == ["failed"] * 3
+        page.write(TOKEN)
+        page.press("Enter")
+        page.until("document.getElementById('access').hidden")
+        page.value("document.querySelector('.again').click()")
+        assert page.value("document.activeElement === cards[0].item")
+        page.until("cards[0].prediction")
+        page.value("document.getElementById('all-again').click()")
+        assert page.value("document.activeElement.id") == "files"
+        page.until("cards.every(({prediction}) => prediction) && document.getElementById('all-again').hidden")
 
-    def test_a_busy_server_is_asked_again_on_demand(self, page: Page, start: Start, files: list[Path]) -> None:
+    def test_a_busy_server_is_asked_again(self, page: Page, start: Start, files: list[Path]) -> None:
         """With one request that waits for the rest of its body."""
         address, content = start(max_waiting=1), files[1].read_bytes()
         page.open(f"{address}/")
@@ -281,11 +294,7 @@ class TestInABrowser:
         half.endheaders(content[:10])
         until(lambda: get(f"{address}/v2/health/ready")[0] != 200)
         page.choose("#files", files[1])
-        page.until(DONE)
-        (card,) = page.value(CARDS)
-        assert (card["state"], "busy" in card["title"]) == ("failed", True)
+        page.until("cards.length && cards[0].item.matches('.waiting') && cards[0].item.innerText.includes('busy')")
         half.send(content[10:])
         assert half.getresponse().status == 200
-        page.value("document.querySelector('.again').click()")
         page.until("cards[0].prediction")
-        assert page.value(CARDS)[0]["state"] in ("known", "unknown")
