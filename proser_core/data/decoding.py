@@ -1,13 +1,15 @@
 """Image files to pixels: RGB, one size, eight bits."""
 
+import ctypes
 import io
+import logging
 import math
 import re
 import struct
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +56,9 @@ RANGELESS = {"I": "signed or 32-bit integers", "F": "floating-point numbers"}
 """Pixels, by Pillow's mode, of which no file says which values are black and white; see `open_image`."""
 warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # such an image is refused by its size
 warnings.filterwarnings("ignore", module=r"PIL\.")  # of damaged EXIF and tags: what can be read of an image is taken
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # as to why it cannot be read, an error says that
+with suppress(AttributeError):  # libtiff prints lines without the file's name; some builds hide its functions
+    ctypes.CDLL(Image.core.__file__).TIFFSetErrorHandler(None)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -213,12 +213,23 @@ class TestOneImage:
         with pytest.raises(DataError, match=r"many\.pgm: the PPM of text has 101 comments; need 100 or fewer\. Save"):
             count_pixels(head + b"#\n" * 101 + shades, "many.pgm")
 
-    def test_with_damaged_exif_is_read_without_a_word(self) -> None:
+    def test_that_is_damaged_is_read_or_refused_without_a_word_of_libraries(self) -> None:
         exif = Image.Exif()
         exif[0x010E] = "a description that is longer than four bytes"
+        tiff = encode(PIXELS, "TIFF", compression="tiff_lzw")
+        samples = b"\x15\x01\x03\0\x01\0\0\0"  # SamplesPerPixel, 3
+        contents = [
+            encode(PIXELS, "JPEG", exif=exif.tobytes()[:-20]),
+            tiff[:8] + b"\xff" * 60 + tiff[68:],
+            tiff.replace(samples + b"\3\0", samples + b"\0\x3c"),
+        ]
         code = f"""
+from contextlib import suppress
 from proser_core.data.decoding import decode_square
-decode_square({encode(PIXELS, "JPEG", exif=exif.tobytes()[:-20])!r}, {SIZE}, "damaged.jpg")
+from proser_core.errors import DataError
+for content in {contents}:
+    with suppress(DataError):
+        decode_square(content, {SIZE}, "damaged")
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
