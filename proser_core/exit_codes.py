@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable
 
 from proser_core.errors import ProserError, StorageError, TrainingError, hide_secrets
+from proser_core.store.files import DISK_FULL
 
 NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """Errors of the system that a user's path can cause; any other one is a fault of the program."""
@@ -59,8 +60,11 @@ def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
         finally:
             signal.signal(signal.SIGTERM, before)
             sys.stdout.flush()
-    except BrokenPipeError:
-        if not _reader_has_gone():
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            where = error.filename or "the output, or of temporary files,"
+            print_error(f"proser: the disk of {where} is full; free some space, and run the command again")
+        elif not (isinstance(error, BrokenPipeError) and _reader_has_gone()):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
         return 1

@@ -1,4 +1,4 @@
-"""How a command ends when whoever reads its output has gone, and when a path is not to be used."""
+"""How a command ends when whoever reads its output has gone, or its disk is full, and when a path is not to be used."""
 
 import os
 import subprocess
@@ -36,6 +36,16 @@ def test_a_reader_that_has_gone_ends_a_command_in_silence(body: str) -> None:
     ended = run(body, writer)
     os.close(writer)
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("body", ["print('x' * 100_000)", "print('kept until the end', end='')"])
+def test_an_output_whose_disk_is_full_is_one_line(body: str) -> None:
+    with open("/dev/full", "w") as full:
+        ended = run(body, full.fileno())
+    line = (
+        "proser: the disk of the output, or of temporary files, is full; free some space, and run the command again\n"
+    )
+    assert (ended.returncode, ended.stderr) == (1, line)
 
 
 @pytest.mark.parametrize(
