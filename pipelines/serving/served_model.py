@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.console import utf8_text
 from pipelines.tracking.models import LoadedModel, load
 from pipelines.tracking.reasons import reason_of
 from pipelines.tracking.server import connect
@@ -19,7 +20,7 @@ BACKOFF_FACTOR = 10  # by which the pause grows after a poll that failed
 
 def name_of(model: LoadedModel) -> str:
     """The name that clients see: the registered one, or that of the folder, without the path that leads there."""
-    return Path(model.uri).name if model.version is None else model.version.name
+    return utf8_text(Path(model.uri).name) if model.version is None else model.version.name
 
 
 def title_of(model: LoadedModel) -> str:

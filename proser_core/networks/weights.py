@@ -4,7 +4,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from proser_core.errors import CheckpointError
@@ -65,7 +65,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"there is no checkpoint {path}; need {FORMATS}")
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
+            return load(path.read_bytes())  # its own reader of files takes no path but UTF-8
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch's unpickler answers damaged files with a dozen kinds
         raise CheckpointError(  # not torch's own words, which advise to unpickle it

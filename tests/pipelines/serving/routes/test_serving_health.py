@@ -1,11 +1,13 @@
 """What `proser serve` tells those that watch it: health and metrics."""
 
 import json
+import os
 import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -35,6 +37,15 @@ class TestHealth:
         half.send(encoded[0][10:])
         assert half.getresponse().status == 200
         assert get(f"{address}/v2/health/ready") == (200, '{"ready":true}')
+
+    def test_a_model_in_a_folder_whose_name_is_not_utf_8_is_named_and_counted(
+        self, start: Start, classifier: OpenSetClassifier, encoded: list[bytes], tmp_path: Path
+    ) -> None:
+        folder = tmp_path / os.fsdecode(b"mod\xffel")
+        classifier.save(folder)
+        address = start(model=str(folder))
+        assert ask(f"{address}/predict", encoded[0], "image/png")[1]["model"] == "mod\\xffel"
+        assert [get(f"{address}{path}")[0] for path in ("/", "/metrics")] == [200, 200]
 
     @pytest.mark.parametrize(
         ("of", "name", "threads"),
