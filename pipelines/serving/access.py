@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipelines.serving.page import wants_page
 from proser_core.errors import ConfigError
@@ -95,7 +95,25 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse it or pass it on."""
         refusal = self._access.refusal(scope) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        await (refusal or self._app)(scope, *_closed_unless_read(scope, receive, send))
+
+
+def _closed_unless_read(scope: Scope, receive: Receive, send: Send) -> tuple[Receive, Send]:
+    """Both of a request, whose answer ends the connection where the client still waits to send the body, by `Expect:
+    100-continue`: the server could not know what comes then, the body or another request (RFC 9110, 10.1.1)."""
+    waits = any(name == b"expect" for name, _ in scope.get("headers", ()))
+
+    async def receiving() -> Message:
+        nonlocal waits
+        waits = False
+        return await receive()
+
+    async def sending(message: Message) -> None:
+        if waits and message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    return receiving, sending
 
 
 class Pages(CORSMiddleware):

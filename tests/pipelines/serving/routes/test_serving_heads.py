@@ -51,6 +51,16 @@ class TestHeads:
             client.sendall(more)
             rest(client)
 
+    def test_a_refusal_of_a_body_that_is_not_sent_yet_ends_the_connection_and_says_so(self, address: str) -> None:
+        head = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: "
+        with connected(address) as client:
+            client.sendall(head + b"8\r\n\r\n")
+            assert client.recv(10_000).startswith(b"HTTP/1.1 100 Continue")
+            client.sendall(b"no image" + head + b"999999\r\n\r\n")  # the first answer leaves the connection open
+            answers = rest(client)
+        assert [part[:3] for part in answers.split(b"HTTP/1.1 ")[1:]] == [b"422", b"413"]
+        assert answers.count(b"connection: close") == 1
+
     def test_a_client_that_reads_no_answers_is_given_up(self, start: Start) -> None:
         address, count = start(limits=replace(LIMITS, max_seconds=0.3)), 30  # more than buffers of the system hold
         head = b"GET /docs/files/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n"
