@@ -185,6 +185,15 @@ def silent_progress() -> "list[Callback]":
     return [SilentProgress()]
 
 
+def last_error(trial: Any) -> BaseException | None:
+    """The error of a Tune trial that has just failed, from this machine's disk: `Trial.get_pickled_error` reads where it
+    is uploaded later. None where there is none."""
+    with suppress(*ABSENT, OSError):
+        found: BaseException = ray.cloudpickle.loads(Path(trial.pickled_error_file).read_bytes())
+        return found
+    return None
+
+
 def serve_http_address() -> tuple[str, int] | None:
     """Host and port on which Ray Serve listens on this cluster; None where it does not run."""
     from ray import serve

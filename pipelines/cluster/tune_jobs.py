@@ -5,6 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 from ray import tune
 
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, failure_reason, is_low_memory, unreported_exit
-from pipelines.cluster.ray_internals import silent_progress
+from pipelines.cluster.ray_internals import last_error, silent_progress
 from pipelines.cluster.train_worker import CROWDED, FULL_DISK, Workers, run_distributed_trial, run_single_trial
 from pipelines.console import warn
 from pipelines.storage.storage import Storage
 from pipelines.storage.training_folder import training_folder
 from proser_core.errors import StorageError
+from proser_core.jobs.own_networks.spec import job_of
 from proser_core.jobs.spec import Job, read_failure
 from proser_core.store.store import load_if_complete
 from proser_core.titles import counted
@@ -96,7 +98,7 @@ class TuneJobs:
                 name=self.name,
                 storage_path=str(self.folder),
                 verbose=0,
-                callbacks=[*silent_progress(), _LostWorkers(self.titles)],
+                callbacks=[*silent_progress(), _Failures(self.titles)],
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
             ),
         )
@@ -136,8 +138,8 @@ class TuneJobs:
                 training_folder(job, self.store.address).write_failure(reason)
 
 
-class _LostWorkers(tune.Callback):
-    """Says which training lost a worker, and that it goes on."""
+class _Failures(tune.Callback):
+    """Says which training lost a worker, and that it goes on; records why one failed as soon as it has."""
 
     def __init__(self, titles: Mapping[str, str]) -> None:
         self._titles = titles
@@ -147,6 +149,15 @@ class _LostWorkers(tune.Callback):
         title = self._titles.get(Path(json.loads(trial.config["job"])["folder"]).name, "a training")
         times = f" ({trial.num_failures} of at most {RETRIES} times)" if trial.num_failures else ""
         warn(f"the worker of {title} was lost or failed{times}; it continues from its last epoch")
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Called by Tune where it attempts a trial no more; one for which there was no memory may begin again."""
+        error = last_error(trial)
+        if error is None or is_low_memory(error):
+            return
+        with suppress(StorageError):  # it is recorded at the end
+            folder = training_folder(job_of(json.loads(trial.config["job"])), trial.config["storage"])
+            folder.write_failure(failure_reason(error))
 
 
 def _with_job_as_text(trainable: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:

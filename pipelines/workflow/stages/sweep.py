@@ -10,7 +10,7 @@ from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.embed import embed
-from pipelines.workflow.stages.halving import WHOLE, epochs_left, halve, pause_at
+from pipelines.workflow.stages.halving import WHOLE, epochs_left, fallen_behind, halve, pause_at
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
 from pipelines.workflow.stages.waiting import Shortage, first_epoch, number_running
 from pipelines.workflow.trained_split import TrainedSplit
@@ -95,7 +95,7 @@ def _train(
         pauses = {trial.key: pause_at(percent, trial.recipe.finetune.epochs) for trial in some}
         now = [replace(jobs[key], pause=pause) for key, pause in pauses.items()]
         expected = {trial.key: pauses[trial.key] or trial.recipe.finetune.epochs for trial in some}
-        watch.expect(expected, started + limit if limit else math.inf)
+        watch.expect(expected, started + limit if limit else math.inf, fallen_behind(compared))
         left, titles = left if limit else 0.0, {trial.key: trial.name for trial in some}
         session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left, titles=titles)
 
@@ -134,11 +134,14 @@ class SweepWatch:
         self._total = before + sum(map(sum, epochs_left(trials, stoppable)))
         self.progress = ProgressBar(session.console, "sweep", self._total, "epochs", "")
         self._running: Mapping[str, int] = {}
+        self._begun, self._behind = frozenset[str](), frozenset[str]()
         self._ends = math.inf
 
-    def expect(self, epochs: Mapping[str, int], ends: float) -> None:
-        """From now on the trials of these keys run, to so many epochs each; all are stopped when the clock `ends`."""
+    def expect(self, epochs: Mapping[str, int], ends: float, behind: Collection[str] = ()) -> None:
+        """From now on the trials of these keys run, to so many epochs each, and those `behind` no further; all are
+        stopped when the clock `ends`."""
         self._running, self._ends = epochs, ends
+        self._begun, self._behind = self._begun | epochs.keys(), frozenset(behind)
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a
@@ -154,12 +157,14 @@ class SweepWatch:
         done = sum(self._tracked.values()) + sum(map(len, epochs.values()))
         going = [trial for trial in trials if trial.key in running and trial.key not in ended]
         left = {trial.key: max(0, running[trial.key] - len(epochs[trial.key])) for trial in going}
-        failed = {trial.key for trial in going if (trial.folder / spec.FAILURE).is_file()}
+        ran = [trial for trial in trials if trial.key in self._begun - ended]
+        failed = {trial.key for trial in ran if (trial.folder / spec.FAILURE).is_file()}
         self._lost |= {key: number if key in failed else 0 for key, number in left.items()}  # it may be tried again
         working = sum(number > 0 for key, number in left.items() if key not in failed)
         self._show(done, len(self._tracked) + len(ended), working)
-        for trial in (trial for trial in trials if epochs[trial.key]):
-            self._track(trial, epochs[trial.key], trial.key in ended)
+        for trial in (trial for trial in trials if epochs[trial.key] or trial.key in failed):
+            over = {"finished": ended, "failed": failed, "stopped": self._behind}
+            self._track(trial, epochs[trial.key], {status for status, keys in over.items() if trial.key in keys})
 
     def _show(self, done: int, ended: int, begun: int) -> None:
         running = number_running(self._session, begun, self._workers)
@@ -172,10 +177,12 @@ class SweepWatch:
             self._ends - time.monotonic(),
         )
 
-    def _track(self, trial: Trial, epochs: list[dict[str, float]], ended: bool) -> None:
-        run = self._session.run
-        if ended and self._rows.row(trial)["status"] == "finished":
-            run.track_trial(self._rows.row(trial), epochs)
-            self._tracked[trial.key] = len(epochs)
-        else:
+    def _track(self, trial: Trial, epochs: list[dict[str, float]], over: Collection[str]) -> None:
+        """Log its row where it is over with one of these statuses, else its epochs."""
+        run, row = self._session.run, self._rows.row(trial) if over else {"status": ""}
+        if row["status"] not in over:
             run.track_epochs(trial.key, trial.name, trial.params(), epochs)
+            return
+        run.track_trial(row, epochs)
+        if row["status"] != "failed":  # it may be tried again
+            self._tracked[trial.key] = len(epochs)

@@ -100,6 +100,29 @@ def test_a_trial_whose_process_died_says_where_its_log_is(
 
 
 @pytest.mark.slow
+def test_the_reason_of_a_failure_is_recorded_while_other_trials_run(
+    cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_or_wait(config: dict[str, Any]) -> None:
+        folder, end = Path(config["job"]["folder"]), time.monotonic() + 60
+        if folder.name == "failed":
+            raise RuntimeError("no such device")
+        while not (recorded := (folder.parent / "failed" / spec.FAILURE).exists()) and time.monotonic() < end:
+            time.sleep(0.1)
+        if recorded:
+            write_manifest(folder, {})
+
+    monkeypatch.setattr("pipelines.cluster.tune_jobs.run_single_trial", fail_or_wait)
+    monkeypatch.setattr("pipelines.cluster.tune_jobs.RETRIES", 0)
+    failed, waited = tmp_path / "failed", tmp_path / "waited"
+    for folder in (failed, waited):
+        folder.mkdir()
+    cluster.run_jobs([training_job(task, failed), training_job(task, waited)], 1, "recorded")
+    assert "no such device" in spec.read_failure(failed)
+    assert load_if_complete(waited) is not None
+
+
+@pytest.mark.slow
 def test_a_worker_that_is_lost_and_replaced_costs_one_line(
     cluster: Cluster, task: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,10 +3,12 @@
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from training_jobs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe
+from waiting import until
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.storage import Storage
@@ -19,6 +21,10 @@ from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
+
+POINTS = (("beta", 1.0), ("beta", 2.0), ("beta", 3.0), ("gamma", 1e38))
+"""The last one diverges, and of the others one trains its second epoch."""
+BEFORE_IT = ["FAILED", "KILLED", "KILLED", "RUNNING"]
 
 
 @pytest.fixture
@@ -65,3 +71,31 @@ def test_where_every_trial_failed_tracking_has_the_reason_of_each(
         sweep([split], [tuned], {}, [], 0.0, replace(session, trains=False), tmp_path)
     run = session.run.client.get_run(session.run.child_id(trial.key))
     assert (run.info.status, run.data.tags[NOTE]) == ("FAILED", "the loss is nan in epoch 1")
+
+
+@pytest.mark.usefixtures("trains_here")
+def test_failed_and_stopped_trials_are_tracked_with_the_reason_while_others_train(
+    session: TrainingSession, split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = replace(split.recipe, finetune=replace(split.recipe.finetune, epochs=2))
+    points = [replace(recipe.finetune, **{name: value}) for name, value in POINTS]
+    shown, train = dict[str, str](), Cluster.run_jobs
+
+    def look_before_the_last_epoch(
+        cluster: Cluster, jobs: list[spec.Job], workers: int, name: str, **more: Any
+    ) -> None:
+        if name.endswith("-100"):
+            until(lambda: sorted(status for status, _ in outcomes(session.run)) == BEFORE_IT)
+            shown.update(outcomes(session.run))
+        train(cluster, jobs, workers, name, **more)
+
+    monkeypatch.setattr(Cluster, "run_jobs", look_before_the_last_epoch)
+    sweep([replace(split, recipe=recipe)], points, {}, points, 0.0, session, tmp_path)
+    assert shown["KILLED"] == "stopped after epoch 1 of 2"
+    assert "must stay finite" in shown["FAILED"]
+
+
+def outcomes(parent: ParentRun) -> list[tuple[str, str]]:
+    """Status and description of each trial's run."""
+    runs = parent.client.search_runs([parent.experiment_id], "tags.`mlflow.proser.trial_key` != ''")
+    return [(run.info.status, run.data.tags.get(NOTE, "")) for run in runs]
