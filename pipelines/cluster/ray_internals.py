@@ -186,8 +186,8 @@ def silent_progress() -> "list[Callback]":
 
 
 def last_error(trial: Any) -> BaseException | None:
-    """The error of a Tune trial that has just failed, from this machine's disk: `Trial.get_pickled_error` reads where it
-    is uploaded later. None where there is none."""
+    """The error of a Tune trial that has just failed, None where there is none. From this machine's disk:
+    `Trial.get_pickled_error` reads where it is uploaded later."""
     with suppress(*ABSENT, OSError):
         found: BaseException = ray.cloudpickle.loads(Path(trial.pickled_error_file).read_bytes())
         return found

@@ -52,17 +52,18 @@ def run_of_its_own(client: MlflowClient, title: str, tags: dict[str, str] | None
     TRIAL_KEY and a run has them; finished at the end, failed where the block raises."""
     experiment_id, tags = server.experiment_id(client), tags or {}
     found = find_tagged(client, experiment_id, tags) if TRIAL_KEY in tags else None
-    run = found or create_run(client, experiment_id, title, tags)
-    run_id = str(run.info.run_id)
-    if found:
-        client.update_run(run_id, status="RUNNING")
+    run = found
     try:
-        yield run_id
+        run = found or create_run(client, experiment_id, title, tags)
+        if found:
+            client.update_run(found.info.run_id, status="RUNNING")
+        yield str(run.info.run_id)
     except BaseException:
         with suppress(Exception):  # the error itself matters more than the status
-            client.set_terminated(run_id, "FAILED")
+            if run is not None:
+                client.set_terminated(run.info.run_id, "FAILED")
         raise
-    client.set_terminated(run_id)
+    client.set_terminated(run.info.run_id)
 
 
 @dataclass
@@ -81,14 +82,23 @@ class ParentRun:
 
     @classmethod
     def open(cls, name: str, run_key: str, params: dict[str, Any]) -> "ParentRun":
-        """The run with this key: reopened if it exists, else created."""
+        """The run with this key: reopened if it exists, else created, and ended where something comes in between."""
         client = server.connect(creates=True)
-        experiment_id = server.experiment_id(client)
-        found = client.search_runs([experiment_id], f"tags.`{RUN_KEY}` = '{run_key}'", max_results=1)
-        run = found[0] if found else create_run(client, experiment_id, name, {RUN_KEY: run_key})
+        experiment_id, tags = server.experiment_id(client), {RUN_KEY: run_key}
+        found = find_tagged(client, experiment_id, tags)
+        try:
+            return cls._opened(client, found or create_run(client, experiment_id, name, tags), params)
+        except BaseException:
+            with suppress(Exception):
+                if not found and (made := find_tagged(client, experiment_id, tags)):  # its answer may have been lost
+                    client.set_terminated(made.info.run_id, "KILLED")
+            raise
+
+    @classmethod
+    def _opened(cls, client: MlflowClient, run: Run, params: dict[str, Any]) -> "ParentRun":
         if params.keys() - run.data.params.keys():  # also where a crash came in between
             client.log_batch(run.info.run_id, params=param_list(params))
-        parent = cls(client, experiment_id, run.info.run_id, run.info.status)
+        parent = cls(client, run.info.experiment_id, run.info.run_id, run.info.status)
         parent._data_sets = {each.dataset.digest for each in (run.inputs.dataset_inputs if run.inputs else ())}
         parent._read_children()
         return parent
@@ -230,6 +240,8 @@ class ParentRun:
         if self.status == "FINISHED":
             return
         if status != "FINISHED":
+            if self._doubtful:  # the answer to a trial's creation may have been lost
+                self._read_children()
             for child in self._children.values():
                 if child.is_running:
                     child.end("KILLED")

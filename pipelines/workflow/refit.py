@@ -46,8 +46,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
     refit = recipes[ALL_CLASSES]
     session.cluster.check()
     run = open_run_of(session.store, recipe, replace(inputs, spaces=spaces_of(recipe)), ["refit"])
-    session.tracking.track(run.start)
-    with mark_run_failed(run, session.store):
+    with mark_run_failed(session.follow(run)):
+        session.tracking.track(run.start)
         task = _read_images(refit, inputs, data_dir, session)
         recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
         chosen = _choose_on_proxy(recipe, task, data_dir, session)

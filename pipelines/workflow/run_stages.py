@@ -10,7 +10,7 @@ from pipelines.reports.terminal import run_tables
 from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow import dag
-from pipelines.workflow.session import TrainingSession, close, execute, open_run
+from pipelines.workflow.session import TrainingSession, close, execute, mark_run_failed, open_run
 from pipelines.workflow.stages.evaluate import read_evaluation
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs
@@ -36,7 +36,8 @@ def open_run_of(store: Storage, recipe: Recipe, inputs: TrainingInputs, more: Se
 def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> dict[str, Any]:
     """The DAG as far as `last`, and the closing table printed; results of `last` and of what the table is made of."""
     targets, recipe = dict.fromkeys(["trials", "evaluated", REPORTED, last]), inputs.recipes[0]
-    session.tracking.track(session.run.save_view, recipe.name, inputs.finetunes, recipe.data.settings)
+    with mark_run_failed(session):
+        session.tracking.track(session.run.save_view, recipe.name, inputs.finetunes, recipe.data.settings)
     results = execute(session, inputs, [dag], targets)
     session.console.print()
     for table in run_tables(read_table(results[REPORTED].path)):

@@ -155,24 +155,26 @@ def execute(
     session: TrainingSession, inputs: TrainingInputs, modules: Sequence[ModuleType], targets: Iterable[str], **more: Any
 ) -> dict[str, Any]:
     """Results of nodes of a DAG; the MLflow run ends with what happened."""
-    session.tracking.track(session.run.start)
     run, store, cluster = session.run, session.store, session.cluster
-    with mark_run_failed(run, store), system_metrics(run), node_metrics(run, cluster):
-        given = {**vars(inputs), "session": session, "store": store, **more}
-        results = driver_of(*modules).execute(list(targets), inputs=given)
+    with mark_run_failed(session):
+        session.tracking.track(run.start)
+        with system_metrics(run), node_metrics(run, cluster):
+            given = {**vars(inputs), "session": session, "store": store, **more}
+            results = driver_of(*modules).execute(list(targets), inputs=given)
     session.tracking.track(run.end, "FINISHED")
     session.tracking.settle()
     return results
 
 
 @contextmanager
-def mark_run_failed(run: ParentRun, store: Storage) -> Iterator[None]:
+def mark_run_failed(session: TrainingSession) -> Iterator[None]:
     """End the MLflow run as killed, or as failed with the reason, where the work below raises; not where another
     command has taken over the storage, and the run with it."""
     try:
         yield
     except BaseException as error:
-        if store.is_taken_over:
+        run = session.run
+        if session.store.is_taken_over:
             raise
         with contextlib.suppress(Exception):  # what went wrong matters more than its mark
             if isinstance(error, KeyboardInterrupt):

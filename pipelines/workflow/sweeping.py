@@ -17,7 +17,7 @@ from pipelines.workflow.plan.photos import plan_photos
 from pipelines.workflow.plan.table import Plan, in_words
 from pipelines.workflow.plan.trainings import SplitPlan, has_begun, measure, plan_splits
 from pipelines.workflow.requests import SweepRequest
-from pipelines.workflow.session import Session, announce, close, execute, open_run, open_session
+from pipelines.workflow.session import Session, announce, close, execute, mark_run_failed, open_run, open_session
 from pipelines.workflow.stages.report import promotion_note
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, points_of, stoppable_points
@@ -123,8 +123,10 @@ def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, star
     decisive = ["sweep", request.spaces, request.num_samples, request.splits, seeds]
     run = open_run(session.store, request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
     view, settings = f"{request.recipe.name}: {spaces}", request.recipe.data.settings
-    session.tracking.track(run.save_view, view, inputs.finetunes, settings)
-    results = execute(session.follow(run), inputs, [dag], ["trials", REPORTED])
+    follower = session.follow(run)
+    with mark_run_failed(follower):
+        session.tracking.track(run.save_view, view, inputs.finetunes, settings)
+    results = execute(follower, inputs, [dag], ["trials", REPORTED])
     report = results[REPORTED].path
     session.console.print()
     for table in sweep_tables(read_table(report)):

@@ -1,10 +1,18 @@
 """Runs in MLflow, opened again and looked up, and what is logged to them."""
 
+import io
+from collections.abc import Callable
 from typing import Any
 
 from mlflow.entities import Run
+from rich.console import Console
+from training_jobs import tiny_recipe
 
+from pipelines.cluster.cluster import Cluster
+from pipelines.storage.storage import Storage
+from pipelines.tracking.deferred import DeferredTracking
 from pipelines.tracking.runs import ParentRun
+from pipelines.workflow.session import TrainingSession
 
 EPOCHS = [{"epoch": 0.0, "loss": 1.0}]
 FLAT = {
@@ -18,6 +26,12 @@ FLAT = {
 
 def reopened() -> ParentRun:
     return ParentRun.open("sweep", "key", {"seed": 0})
+
+
+def following(parent: ParentRun, store: Storage, say: Callable[[str], None] = print) -> TrainingSession:
+    """The session of trainings that this run shows, on a cluster that is not joined yet."""
+    cluster = Cluster(tiny_recipe().cluster, store)
+    return TrainingSession(store, cluster, DeferredTracking(say), Console(file=io.StringIO()), parent)
 
 
 def runs_of(parent: ParentRun) -> dict[str, Run]:

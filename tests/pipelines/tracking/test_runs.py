@@ -1,9 +1,12 @@
 """What a run and its trials show in MLflow: what matters, what was selected, and that a finished one stays as it is."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 from pipeline_runs import finished_row
 from tracked_runs import EPOCHS, child, evaluation, reopened, runs_of
 from training_jobs import tiny_recipe
@@ -13,6 +16,7 @@ from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.runs import NOTE, PARENT_TAG, TRIAL_KEY, ParentRun, run_of_its_own
 from proser_core.store.store import Artefact
 
+METHOD = {PARENT_TAG: "none", TRIAL_KEY: "method"}
 LOST = {"status": "failed", "reason": "not finite", "metrics": {}}
 
 
@@ -36,6 +40,35 @@ def test_work_with_a_key_below_a_run_goes_on_in_the_run_in_which_it_failed(paren
         seen.append((again, parent.client.get_run(again).info.status))
     seen.append((again, parent.client.get_run(again).info.status))
     assert seen == [(run_id, status) for status in ("FAILED", "RUNNING", "FINISHED")]
+
+
+@pytest.mark.parametrize(
+    ("request_name", "begin"),
+    [
+        ("create_run", lambda parent: ParentRun.open("another", "its key", {"seed": 0})),
+        ("log_batch", lambda parent: ParentRun.open("another", "its key", {"seed": 0})),
+        ("create_run", lambda parent: parent.track_epochs("one", "one", {}, EPOCHS)),
+        ("update_run", lambda parent: run_of_its_own(parent.client, "again", METHOD).__enter__()),
+    ],
+)
+def test_a_run_that_is_interrupted_as_it_begins_does_not_stay_running(
+    request_name: str, begin: Callable[[ParentRun], None], parent: ParentRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the server's answer to its creation is lost."""
+    answered = getattr(MlflowClient, request_name)
+    with run_of_its_own(parent.client, "finished", METHOD):
+        pass
+
+    def interrupt(*arguments: Any, **options: Any) -> None:
+        answered(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MlflowClient, request_name, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        begin(parent)
+    monkeypatch.setattr(MlflowClient, request_name, answered)
+    parent.end("KILLED")
+    assert "RUNNING" not in {run.info.status for run in runs_of(parent).values()}
 
 
 def test_tags_that_only_the_code_reads_are_hidden(parent: ParentRun, report: Artefact, task: Artefact) -> None:

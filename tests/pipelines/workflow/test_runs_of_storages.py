@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from scenes import CONFIG, write_scenes
 from storages import Machines
+from tracked_runs import following
 from training_jobs import tiny_recipe
 
 import pipelines.storage.lease
@@ -85,7 +86,7 @@ def test_a_command_that_has_lost_the_storage_leaves_the_run_to_the_one_that_has_
 
     def work(store: Storage) -> None:
         runs.append(opened(store))
-        with mark_run_failed(runs[0], store):
+        with mark_run_failed(following(runs[0], store)):
             while not said:  # a heartbeat may come in between and overwrite it
                 machines.objects.write(LOCK, json.dumps({"token": "x", "mirror": "other"}).encode())
                 time.sleep(0.1)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
-from tracked_runs import evaluation, reopened
+from tracked_runs import evaluation, following, reopened
 
 from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import NOTE, ParentRun
@@ -41,7 +41,7 @@ def test_a_run_says_why_it_failed_until_it_goes_on(parent: ParentRun, report: Ar
 
     parent.results(report, evaluation("one"))
     described = shown()
-    with pytest.raises(ValueError, match="no room"), mark_run_failed(parent, Storage(tmp_path / "storage")):
+    with pytest.raises(ValueError, match="no room"), mark_run_failed(following(parent, Storage(tmp_path / "storage"))):
         raise ValueError("no room at s3://me:pass@host\nmore")
     assert shown() == ("FAILED", "no room at s3://host")
     again = reopened()

@@ -1,18 +1,16 @@
 """Watching trials while they run: whatever moment it looks at, no epoch is lost in tracking, nor why a trial failed."""
 
-import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
-from training_jobs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe
+from tracked_runs import following
+from training_jobs import StoppedError, ignore, lively_recipe, stop_after
 from waiting import until
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.storage import Storage
-from pipelines.tracking.deferred import DeferredTracking
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stages.sweep import SweepWatch, sweep
@@ -29,9 +27,7 @@ BEFORE_IT = ["FAILED", "KILLED", "KILLED", "RUNNING"]
 
 @pytest.fixture
 def session(tmp_path: Path, parent: ParentRun) -> TrainingSession:
-    store = Storage(tmp_path / "storage")
-    cluster = Cluster(tiny_recipe().cluster, store)
-    return TrainingSession(store, cluster, DeferredTracking(print), Console(file=io.StringIO()), parent)
+    return following(parent, Storage(tmp_path / "storage"))
 
 
 def test_a_trial_that_ends_while_it_is_looked_at_has_all_its_epochs_tracked(
