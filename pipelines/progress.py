@@ -15,6 +15,7 @@ from proser_core.jobs.progress import LINE_EVERY, TimeLeft
 from proser_core.titles import duration
 
 HEARTBEAT = 300.0  # seconds between lines where nothing changes
+SLOW_S = 1.0  # after which an end that waits is explained
 
 
 class _CutText(TextColumn):
@@ -111,9 +112,23 @@ def stage_bar(console: Console, stage: str, images: int) -> Iterator[Callable[[i
 
 
 @contextmanager
-def poll_in_background(poll: Callable[[], None], on_error: Callable[[Exception], None]) -> Iterator[None]:
+def explained_if_slow(explain: Callable[[], None]) -> Iterator[None]:
+    """Call `explain` from a thread where the block takes longer than SLOW_S."""
+    timer = threading.Timer(SLOW_S, explain)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+@contextmanager
+def poll_in_background(
+    poll: Callable[[], None], on_error: Callable[[Exception], None], on_slow_end: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """Call `poll` once a second from a thread while the block runs; its exceptions go to `on_error`, and do not stop
-    the work in the block."""
+    the work in the block. `on_slow_end` is called where the last call lasts on after the block."""
     stop = threading.Event()
 
     def loop() -> None:
@@ -130,4 +145,5 @@ def poll_in_background(poll: Callable[[], None], on_error: Callable[[Exception],
         yield
     finally:
         stop.set()
-        thread.join()
+        with explained_if_slow(on_slow_end):
+            thread.join()

@@ -8,12 +8,15 @@ from functools import partial
 from typing import ParamSpec
 
 from pipelines.tracking.reasons import reason_of
-from pipelines.tracking.server import away, is_outage
+from pipelines.tracking.server import away, is_outage, tracker
 from proser_core.errors import ConfigError
 
 TRACKING_TIMEOUT_S, TIMEOUT_VARIABLE = 90.0, "PROSER_TRACKING_PATIENCE"
 """Seconds that a run waits at its end for a tracking server that went away, and the variable that changes it."""
 RETRY_INTERVAL_S = 2.0
+AWAITED, LAST_REQUESTS = "awaited", 5
+"""What is said once, and of how many requests in a row, at most, an end waits for the answers: the last epochs, the
+load of the machines, the status."""
 P = ParamSpec("P")
 
 
@@ -60,6 +63,13 @@ class DeferredTracking:
             self._say(f"  the trainings cannot be watched now ({kind}: {reason_of(error)}); they go on")
         else:
             self._say(f"  metrics cannot be logged now ({reason_of(error)}); the work goes on, they are logged later")
+
+    def say_awaited(self) -> None:
+        """Say once what the end of a run waits for, and how long at most where nothing comes."""
+        if AWAITED not in self._warned:
+            self._warned.add(AWAITED)
+            seconds = LAST_REQUESTS * float(os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT", "20"))
+            self._say(f"  waiting for {tracker()} to learn that the work ends; {seconds:.0f} s at most")
 
     def settle(self) -> None:
         """Log what still waits. The first time that the server is away, wait for it, but not longer than

@@ -1,13 +1,13 @@
 """MLflow's system metrics of a machine on which a command works: CPU, memory, disk, network and GPU."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-from pipelines.progress import poll_in_background
+from pipelines.progress import explained_if_slow, poll_in_background
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import tracking_uri
 
@@ -43,9 +43,9 @@ def are_wanted() -> bool:
 
 
 @contextmanager
-def system_metrics(run: ParentRun) -> Iterator[None]:
+def system_metrics(run: ParentRun, on_slow_end: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Log those of this machine while the run is running: from now on, or once a finished one goes on. A monitor that
-    fails to start is tried once."""
+    fails to start is tried once. `on_slow_end` is called where the last values take long."""
     monitors: list[Monitor] = []
     tried = not are_wanted()
 
@@ -60,5 +60,6 @@ def system_metrics(run: ParentRun) -> Iterator[None]:
         with poll_in_background(begin, lambda error: None):
             yield
     finally:
-        for monitor in monitors:
-            monitor.finish()
+        with explained_if_slow(on_slow_end):
+            for monitor in monitors:
+                monitor.finish()

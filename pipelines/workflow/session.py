@@ -18,7 +18,7 @@ from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.node_metrics import node_metrics
 from pipelines.cluster.scaling import largest_cluster
 from pipelines.console import say
-from pipelines.progress import stage_bar
+from pipelines.progress import explained_if_slow, stage_bar
 from pipelines.storage.opening import open_storage
 from pipelines.storage.storage import Storage
 from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
@@ -158,7 +158,7 @@ def execute(
     run, store, cluster = session.run, session.store, session.cluster
     with mark_run_failed(session):
         session.tracking.track(run.start)
-        with system_metrics(run), node_metrics(run, cluster):
+        with system_metrics(run, session.tracking.say_awaited), node_metrics(run, cluster):
             given = {**vars(inputs), "session": session, "store": store, **more}
             results = driver_of(*modules).execute(list(targets), inputs=given)
     session.tracking.track(run.end, "FINISHED")
@@ -176,7 +176,8 @@ def mark_run_failed(session: TrainingSession) -> Iterator[None]:
         run = session.run
         if session.store.is_taken_over:
             raise
-        with contextlib.suppress(Exception):  # what went wrong matters more than its mark
+        # what went wrong matters more than its mark
+        with contextlib.suppress(Exception), explained_if_slow(session.tracking.say_awaited):
             if isinstance(error, KeyboardInterrupt):
                 run.end("KILLED")
             else:

@@ -2,11 +2,12 @@
 
 import io
 import re
+import threading
 from typing import Any
 
 import pytest
 from rich.console import Console
-from waiting import until
+from waiting import PATIENCE_S, until
 
 from pipelines import progress
 from pipelines.progress import ProgressBar, poll_in_background, stage_bar
@@ -150,3 +151,15 @@ def test_polls_go_on_after_an_error_that_cannot_be_reported() -> None:
         until(lambda: len(polls) > 1)
     assert all(isinstance(error, ConnectionError) for error in told)
     assert len(told) > 1
+
+
+def test_an_end_that_waits_for_the_last_poll_is_explained() -> None:
+    polls, explained = threading.Event(), threading.Event()
+
+    def poll() -> None:
+        polls.set()
+        explained.wait(PATIENCE_S)
+
+    with poll_in_background(poll, print, explained.set):
+        polls.wait(PATIENCE_S)
+    assert explained.is_set()

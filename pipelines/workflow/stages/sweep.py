@@ -100,7 +100,7 @@ def _train(
         session.cluster.run_jobs(now, workers, f"{name}-{percent}", max_seconds=left, titles=titles)
 
     watch = SweepWatch(session, trials, rows, stoppable)
-    with watch.progress, poll_in_background(watch.poll, session.tracking.warn):
+    with watch.progress, poll_in_background(watch.poll, session.tracking.warn, session.tracking.say_awaited):
         if others := [trial for _, trial in missing if trial.recipe.finetune not in stoppable]:
             train(others)
         return halve(compared, train)

@@ -51,7 +51,7 @@ def show_progress(
         progress.update(sum(map(len, epochs.values())), note(begun[:running], epochs), doing, running or 1)
         track(epochs)
 
-    with progress, poll_in_background(poll, session.tracking.warn):
+    with progress, poll_in_background(poll, session.tracking.warn, session.tracking.say_awaited):
         yield
 
 

@@ -1,15 +1,21 @@
 """What a session says: why a run failed, where it is shown, and its time."""
 
 import io
+import socket
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from mlflow import MlflowClient
+from ray_nodes import free_ports
 from rich.console import Console
 from tracked_runs import evaluation, following, reopened
+from waiting import until
 
 from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import NOTE, ParentRun
+from pipelines.tracking.server import tracking_uri
 from pipelines.workflow.session import _say_runs, _time, mark_run_failed
 from proser_core.store.store import Artefact
 
@@ -49,3 +55,26 @@ def test_a_run_says_why_it_failed_until_it_goes_on(parent: ParentRun, report: Ar
     assert shown() == ("RUNNING", "")
     again.results(report, evaluation("one"))
     assert shown() == described
+
+
+def test_an_interrupted_run_says_how_long_it_waits_for_a_server_that_hangs(
+    parent: ParentRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, port = list[str](), free_ports(1)[0]
+    monkeypatch.setattr("pipelines.progress.SLOW_S", 0.0)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    with socket.create_server(("127.0.0.1", port)) as server:
+
+        def hang() -> None:
+            connection, _ = server.accept()
+            until(lambda: said)
+            connection.close()
+
+        threading.Thread(target=hang, daemon=True).start()
+        parent.client = MlflowClient(tracking_uri())
+        with pytest.raises(KeyboardInterrupt), mark_run_failed(following(parent, Storage(tmp_path), said.append)):
+            raise KeyboardInterrupt
+    assert said == [
+        f"  waiting for the tracking server http://127.0.0.1:{port} to learn that the work ends; 300 s at most"
+    ]
