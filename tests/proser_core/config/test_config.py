@@ -1,9 +1,10 @@
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from proser_core.config import (
@@ -144,6 +145,22 @@ def test_a_mistyped_choice_is_refused_and_does_not_stand_for_another(block, name
 def test_a_batch_that_workers_cannot_share_is_refused_with_multiples_and_worker_counts(cluster, batch_size, message):
     with pytest.raises(ConfigError, match=message):
         Recipe(finetune=FinetuneConfig(batch_size=batch_size), cluster=ClusterConfig(**cluster))
+
+
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 100), st.sampled_from(["shared", "separate"]))
+def test_a_refused_batch_of_a_changing_number_of_workers_has_remedies_that_work(fewest, more, pairs, batch_norm):
+    cluster = ClusterConfig(num_workers=fewest + more, min_workers=fewest)
+    finetune = FinetuneConfig(batch_size=2 * pairs, mixture_batch_norm=batch_norm)
+    try:
+        Recipe(finetune=finetune, cluster=cluster)
+    except ConfigError as error:
+        found = re.search(r"cannot be cut .*\(([\d or]+)\)(?:, or set cluster.num_workers to (.*))?$", str(error))
+        assume(found)  # else a batch is too small for batch norm
+        for size in found[1].split(" or "):
+            assert Recipe(finetune=replace(finetune, batch_size=int(size)), cluster=cluster)
+        for count in found[2].split(", ") if found[2] else ():
+            fewer = replace(cluster, num_workers=int(count))
+            assert Recipe(finetune=replace(finetune, mixture_batch_norm="shared"), cluster=fewer)
 
 
 @given(st.integers(1, 12), st.integers(1, 200))
