@@ -79,6 +79,8 @@ class ParentRun:
     _logged: dict[str, int] = field(default_factory=dict)
     _data_sets: set[str] = field(default_factory=set)
     _doubtful: bool = False
+    _is_explained: bool = False
+    """Whether its description is the reason why it ended."""
 
     @classmethod
     def open(cls, name: str, run_key: str, params: dict[str, Any]) -> "ParentRun":
@@ -100,6 +102,7 @@ class ParentRun:
             client.log_batch(run.info.run_id, params=param_list(params))
         parent = cls(client, run.info.experiment_id, run.info.run_id, run.info.status)
         parent._data_sets = {each.dataset.digest for each in (run.inputs.dataset_inputs if run.inputs else ())}
+        parent._is_explained = run.data.tags.get(REPORTED) == ""
         parent._read_children()
         return parent
 
@@ -226,8 +229,9 @@ class ParentRun:
             self._resume()
 
     def _resume(self) -> None:
-        if self.status == "FAILED":
+        if self._is_explained:
             self.client.set_tag(self.run_id, NOTE, "")
+            self._is_explained = False
         if self.status != "RUNNING":
             self.client.update_run(self.run_id, status="RUNNING")
             self.status = "RUNNING"
@@ -247,6 +251,7 @@ class ParentRun:
                     child.end("KILLED")
         if reason:  # instead of a report, which is logged again
             self.client.log_batch(self.run_id, tags=[RunTag(NOTE, reason), RunTag(REPORTED, "")])
+            self._is_explained = True
         self.client.set_terminated(self.run_id, status)
         self.status = status
 

@@ -32,7 +32,7 @@ from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of
 from proser_core.data.data_sets import DataRoot
 from proser_core.data.outliers.outlier_sets import outlier_notes
 from proser_core.data.splits.families import defect_of
-from proser_core.errors import ConfigError, first_line, hide_secrets
+from proser_core.errors import ConfigError, TrainingError, first_line, hide_secrets
 from proser_core.jobs.spec import PRETRAIN
 from proser_core.learning.training import scoring_device
 from proser_core.networks.pretrained import describe_backbone
@@ -64,6 +64,10 @@ class TrainingSession(Session):
 
     run: ParentRun
     trains: bool = True
+
+
+class TimeUpError(TrainingError):
+    """A limit of time ended trainings before any had a result."""
 
 
 @contextmanager
@@ -178,10 +182,8 @@ def mark_run_failed(session: TrainingSession) -> Iterator[None]:
             raise
         # what went wrong matters more than its mark
         with contextlib.suppress(Exception), explained_if_slow(session.tracking.say_awaited):
-            if isinstance(error, KeyboardInterrupt):
-                run.end("KILLED")
-            else:
-                run.end("FAILED", hide_secrets(first_line(error)))
+            stopped, reason = isinstance(error, KeyboardInterrupt), hide_secrets(first_line(error))
+            run.end("KILLED" if stopped or isinstance(error, TimeUpError) else "FAILED", "" if stopped else reason)
         raise
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
-from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.session import TimeUpError, TrainingSession
 from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.halving import WHOLE, epochs_left, fallen_behind, halve, pause_at
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
@@ -62,8 +62,11 @@ def sweep(
 def _write(rows: list[Row], trials: Sequence[Trial], folder: Path, timed_out: bool) -> BuildResult:
     write_rows(rows, folder)
     placeholders = [row for row in rows if row["objective"] == "proser"]
-    if placeholders and not any(row["status"] == "finished" for row in placeholders):
-        first = placeholders[0]
+    statuses = {row["status"] for row in placeholders}
+    if timed_out and statuses == {"stopped"}:
+        raise TimeUpError("no point had finished when the time was up, so that there is nothing to report yet")
+    if placeholders and "finished" not in statuses:
+        first = next((row for row in placeholders if row["status"] == "failed"), placeholders[0])
         raise TrainingError(f"no trial with placeholders finished; the first: {first['name']}: {first['reason']}")
     finished = [trial.folder for trial, row in zip(trials, rows, strict=True) if row["status"] == "finished"]
     failed = any(row["status"] == "failed" for row in rows)

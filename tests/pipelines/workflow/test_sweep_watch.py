@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tracked_runs import following
+from tracked_runs import following, reopened
 from training_jobs import StoppedError, ignore, lively_recipe, stop_after
 from waiting import until
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import NOTE, ParentRun
-from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.session import TimeUpError, TrainingSession, mark_run_failed
 from pipelines.workflow.stages.sweep import SweepWatch, sweep
 from pipelines.workflow.stages.trial_rows import TrialRows
 from pipelines.workflow.trained_split import TrainedSplit
@@ -67,6 +67,20 @@ def test_where_every_trial_failed_tracking_has_the_reason_of_each(
         sweep([split], [tuned], {}, [], 0.0, replace(session, trains=False), tmp_path)
     run = session.run.client.get_run(session.run.child_id(trial.key))
     assert (run.info.status, run.data.tags[NOTE]) == ("FAILED", "the loss is nan in epoch 1")
+
+
+def test_a_budget_that_ends_before_any_point_has_finished_is_no_failure(
+    session: TrainingSession, split: TrainedSplit, tmp_path: Path
+) -> None:
+    def shown() -> tuple[str, str]:
+        run = session.run.client.get_run(session.run.run_id)
+        return run.info.status, run.data.tags[NOTE]
+
+    with pytest.raises(TimeUpError, match="no point had finished") as raised, mark_run_failed(session):
+        sweep([split], [split.recipe.finetune], {}, [], 1e-9, session, tmp_path)
+    assert shown() == ("KILLED", str(raised.value))
+    reopened().start()
+    assert shown() == ("RUNNING", "")
 
 
 @pytest.mark.usefixtures("trains_here")
