@@ -5,6 +5,7 @@ from typing import Any
 
 from pipelines.reports.page import markdown_table
 from proser_core.data.splits.class_split import ClassSplit, in_words, where
+from proser_core.recognition.score_choice import MEAN, settled
 from proser_core.titles import METRICS, best_marked
 
 SCORES_PAGE = "scores.md"
@@ -16,15 +17,15 @@ def choice_facts(evaluation: Mapping[str, Any]) -> list[str]:
     in a sentence each; nothing where the recipe has no choice and misses none."""
     choices, network = evaluation["choices"], evaluation["network"]
     found = "; ".join(f"{name}: {choice['chosen']}{_best(choice)}" for name, choice in choices.items())
-    scores = f"Scores, {_how(choices)} (`tables/{SCORES_PAGE}` has all): {found}." if choices else ""
+    scores = f"Scores, {_how(evaluation)} (`tables/{SCORES_PAGE}` has all): {found}." if choices else ""
     taken = f"Network of the model: {network}." if network else evaluation["passed_over"]
     return [fact for fact in (scores, taken) if fact]
 
 
-def scores_page(choices: Mapping[str, Any], split: ClassSplit) -> str:
+def scores_page(evaluation: Mapping[str, Any], split: ClassSplit) -> str:
     """Markdown with one table per network: a row per score; development data first, the chosen score marked."""
     parts = ["# Scores\n"]
-    for network, choice in choices.items():
+    for network, choice in evaluation["choices"].items():
         rows = choice["scores"]
         sets = list(next(iter(rows.values()))["development"])
         columns = [_pairs([each["development"][name] for each in rows.values()], "") for name in sets]
@@ -36,14 +37,14 @@ def scores_page(choices: Mapping[str, Any], split: ClassSplit) -> str:
     pair = " / ".join(METRICS[name] for name in PAIR)
     parts.append(
         f"{pair} in percent, each score calibrated by the same rule, the best bold. The score that decides was "
-        f"{_how(choices)}; test images chose nothing.\n"
+        f"{_how(evaluation)}; test images chose nothing.\n"
     )
     return "\n".join(parts)
 
 
-def _how(choices: Mapping[str, Any]) -> str:
-    by_development = any(choice["by_development"] for choice in choices.values())
-    return "chosen by the mean macro-F1 on development data" if by_development else "named in advance"
+def _how(evaluation: Mapping[str, Any]) -> str:
+    by_development = any(choice["by_development"] for choice in evaluation["choices"].values())
+    return settled(by_development, evaluation["proxy"] is not None, MEAN)
 
 
 def _best(choice: Mapping[str, Any]) -> str:

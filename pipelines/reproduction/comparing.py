@@ -106,7 +106,7 @@ def _score_rows(
     rows = [{**_about(name, network, split), "metrics": report.flat()} for name, report in further.items()]
     if wanted == AUTO:
         about = _about(scored(method.network_title, choice.title), network, split)
-        rows.append({**about, "metrics": choice.chosen.evaluation.flat(), "choice": choice.in_words})
+        rows.append({**about, "metrics": choice.chosen.evaluation.flat(), "choice": choice.in_words()})
     return rows
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from proser_core.config.calibration import AUTO, NetworkName
 from proser_core.errors import TrainingError
 from proser_core.jobs.selection import Row
+from proser_core.recognition.score_choice import settled
 from proser_core.recognition.scored_network import ScoredNetwork
 from proser_core.titles import CONTROL, PROSER, percent
 
@@ -30,15 +31,13 @@ class NetworkChoice:
     by_development: bool
     macro_f1: dict[str, float]
 
-    @property
-    def in_words(self) -> str:
+    def in_words(self, has_proxy: bool = False) -> str:
         """Which network, and why."""
         found = ", ".join(f"{name} {percent(value)}" for name, value in self.macro_f1.items())
-        if not self.by_development:
-            return f"{self.chosen}, named in advance"
-        if CONTROL not in self.macro_f1:
+        if self.by_development and CONTROL not in self.macro_f1:
             return f"{self.chosen}; the control's training failed, so that nothing was chosen"
-        return f"{self.chosen}, chosen by macro-F1 on development data ({found})"
+        why = f"{self.chosen}, {settled(self.by_development, has_proxy)}"
+        return f"{why} ({found})" if self.by_development else why
 
 
 def trained_control(rows: Iterable[Row], split_index: int) -> Row | None:

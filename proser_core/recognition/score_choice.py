@@ -45,6 +45,14 @@ class ScoreReport:
         return fmean(found) if found else 0.0
 
 
+MEAN = "the mean macro-F1 on development data"
+
+
+def settled(by_development: bool, has_proxy: bool, data: str = "macro-F1 on development data") -> str:
+    """Why a score or a network is used: `data` chose it, the proxy used it, or the recipe names it."""
+    return f"chosen by {data}" if by_development else "as in the proxy" if has_proxy else "named in advance"
+
+
 @dataclass(frozen=True)
 class ScoreChoice:
     """The scores of one network, its own first, and the one among them that decides: by development data, or by name.
@@ -71,10 +79,9 @@ class ScoreChoice:
         """The score in the name of a table's row: `CHOSEN`, or that which was named in advance."""
         return CHOSEN if self.by_development else self.chosen.score.name
 
-    @property
-    def in_words(self) -> str:
+    def in_words(self, has_proxy: bool = False) -> str:
         """Which score was chosen, which is the best on each set, and what could not be fitted."""
-        why = "chosen by the mean macro-F1 on development data" if self.by_development else "named in advance"
+        why = settled(self.by_development, has_proxy, MEAN)
         found = [f"{self.chosen.score.name}, {why}"]
         for each, name in self.best.items():
             own, best = (percent(_macro_f1(report, each)) for report in (self.chosen, self.report_of(name)))

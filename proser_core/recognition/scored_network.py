@@ -63,7 +63,7 @@ class ScoredNetwork:
             validation_scores=ValidationScores.of(self.parts, task),
             proxy=proxy,
             controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
-            notes={**task.notes, "Score": self.choice.in_words} if self.choice else task.notes,
+            notes={**task.notes, "Score": self.choice.in_words(proxy is not None)} if self.choice else task.notes,
             own=own,
             mirror=recipe.calibration.mirror,
             fitting=self._fitting(),

@@ -44,7 +44,7 @@ def evaluate_run(
             "selected": _trial(model.trial),
             "point": _trial(selected),
             "method": model.method,
-            "network": None if network is None else network.in_words,
+            "network": None if network is None else network.in_words(proxy is not None),
             "passed_over": passed_over(wanted, proser, control),
             "methods": {name: {"report": report.to_json(), "flat": report.flat()} for name, report in reports.items()},
             "proxy": None if proxy is None else proxy.results,
@@ -105,7 +105,7 @@ class Networks:
         weights = self.trial_folders / row["key"] / spec.WEIGHTS
         net = trained_network(own, own.finetune, self.open_set_task.num_known, weights)
         made = scored.classifier(net, self.open_set_task, own, controls=others, proxy=proxy)
-        notes = {**made.notes, "Network": network.in_words} if network else made.notes
+        notes = {**made.notes, "Network": network.in_words(proxy is not None)} if network else made.notes
         replace(made, notes=notes).save(folder / CLASSIFIER)
         return folder / CLASSIFIER
 

@@ -79,7 +79,7 @@ def report(
     if classes is not None:
         save(confusion_figure(classes, *of_model), folder / FIGURES / "confusion")
     if evaluation["choices"]:
-        (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation["choices"], images.split), encoding="utf-8")
+        (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation, images.split), encoding="utf-8")
     scores = OpenSetScores.load(evaluated.path / TEST_SCORES)
     save(score_histogram(scores, evaluation["score"]["formula"], images, *of_model), folder / FIGURES / "scores")
     if images.split.settings:

@@ -278,7 +278,7 @@ def test_the_page_of_a_run_without_a_space_has_the_name_of_its_recipe() -> None:
 
 
 def test_a_run_says_which_network_it_takes_or_which_better_one_it_passes_over() -> None:
-    evaluation = {"choices": {}, "network": None, "passed_over": "The control is better."}
+    evaluation = {"choices": {}, "network": None, "passed_over": "The control is better.", "proxy": None}
     assert choice_facts(evaluation) == ["The control is better."]
     assert choice_facts({**evaluation, "network": "PROSER", "passed_over": ""}) == ["Network of the model: PROSER."]
     assert choice_facts({**evaluation, "passed_over": ""}) == []

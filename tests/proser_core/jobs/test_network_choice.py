@@ -55,6 +55,13 @@ def test_auto_takes_the_network_with_the_better_macro_f1(
     assert choice.macro_f1 == {"PROSER": proser, "CE control": control}
 
 
+@pytest.mark.parametrize(("has_proxy", "why"), [(False, "named in advance"), (True, "as in the proxy")])
+def test_a_network_that_a_proxy_may_have_chosen_is_not_said_to_be_named_in_advance(has_proxy: bool, why: str) -> None:
+    choice = choose_network("control", candidate(0.41), candidate(0.45))[1]
+    assert choice is not None
+    assert choice.in_words(has_proxy) == f"CE control, {why}"
+
+
 def test_by_default_nothing_is_chosen() -> None:
     proser = candidate(0.41)
     assert choose_network("proser", proser, candidate(0.45)) == (proser, None)
@@ -65,6 +72,6 @@ def test_a_control_that_failed_leaves_auto_with_proser_and_cannot_be_named() -> 
     found, choice = choose_network("auto", proser, None)
     assert found is proser
     assert choice is not None
-    assert choice.in_words == "PROSER; the control's training failed, so that nothing was chosen"
+    assert choice.in_words() == "PROSER; the control's training failed, so that nothing was chosen"
     with pytest.raises(TrainingError, match="the control's training failed"):
         choose_network("control", proser, None)

@@ -97,9 +97,9 @@ def test_a_tie_goes_to_the_own_score_and_test_images_choose_nothing():
 def test_a_score_is_named_instead_of_chosen():
     found = choice("KNN")
     assert found.chosen.score.name == "KNN"
-    assert found.in_words.startswith("KNN, named in advance; ")
+    assert found.in_words().startswith("KNN, named in advance; ")
     assert choice("gap").chosen.score is OWN  # with the recipe's weight
-    assert choice("auto").in_words.count(" on ") == 3  # the sentence and two sets
+    assert choice("auto").in_words().count(" on ") == 3  # the sentence and two sets
 
 
 def test_a_network_has_the_scores_that_it_can_have():
@@ -129,7 +129,7 @@ def test_a_recipe_decides_whether_a_score_is_chosen_and_which_unknowns_count():
     found = score_network(Recipe(calibration=calibration), OWN, tables, TASK)
     assert found.choice.to_json() == choice("auto").to_json()
     classifier = found.classifier(tiny_net(2, 2), TASK, Recipe(calibration=calibration))
-    assert classifier.notes["Score"] == found.choice.in_words
+    assert classifier.notes["Score"] == found.choice.in_words()
     assert classifier.fitting.targets.tolist() == TASK.train.targets.tolist()
 
 
@@ -152,7 +152,7 @@ def test_development_unknowns_have_the_name_that_is_given_and_none_without_an_im
     task = replace(TASK, development=Labelled(TASK.development.images[:0], nothing))
     alone = score_network(recipe, OWN, without, task).choice
     assert alone.best == {}
-    assert " on " not in alone.in_words
+    assert " on " not in alone.in_words()
 
 
 def test_further_development_unknowns_belong_to_a_choice():

@@ -177,7 +177,8 @@ class TestRun:
         chosen = re.search(r"Scores, chosen by .*: PROSER: (\S+) \(best: \S+ on held-out-1, \S+ on noise\)", again)[1]
         found = load("models:/proser@candidate").classifier
         assert (found.score_function.name, found.mirror) == (chosen, True)
-        assert found.notes["Score"] == f"{chosen}, named in advance"
+        assert found.notes["Score"] == f"{chosen}, as in the proxy"
+        assert f"Scores, as in the proxy (`tables/scores.md` has all): PROSER: {chosen}." in again
         assert found.fitting is not None
         proxy = next(parent for parent in run_folder.parents() if "proxy" in parent.info.run_name)
         with pytest.raises(ConfigError, match=r"calibration\.development, whose images only `proser run` reads"):
