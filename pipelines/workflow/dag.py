@@ -11,6 +11,7 @@ from typing import Any
 from pipelines.storage.storage import Storage
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
+from pipelines.tracking.versions import CHOSEN_AMONG
 from pipelines.workflow.own_images import parts_of_notes
 from pipelines.workflow.session import TrainingSession
 from pipelines.workflow.stage import stage
@@ -135,12 +136,19 @@ def logged(evaluated: Artefact, reported: Artefact, session: TrainingSession) ->
 
 
 def registered(
-    splits: list[TrainedSplit], evaluated: Artefact, logged: Artefact, session: TrainingSession
+    splits: list[TrainedSplit],
+    trials: list[dict[str, Any]],
+    evaluated: Artefact,
+    logged: Artefact,
+    proxy: Proxy | None,
+    session: TrainingSession,
 ) -> Registered | None:
     """The classifier as a version in the model registry, made by the selected trial; None where the tracking server
     went away."""
     (split,) = splits
-    recipe, inputs, tags = split.recipe, data_sets(split.recipe, split.task), {"proser.recipe": split.recipe.name}
+    recipe, inputs = split.recipe, data_sets(split.recipe, split.task)
+    num_points = len(ranked(trials, recipe.finetune)) if proxy is None else proxy.num_points
+    tags = {"proser.recipe": recipe.name, CHOSEN_AMONG: str(num_points)}
     folder, run, made = evaluated.path / CLASSIFIER, session.run, list[Registered]()
     digest, key = sha256_of(folder / CARD), read_evaluation(evaluated)["selected"]["key"]
 

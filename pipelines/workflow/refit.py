@@ -22,7 +22,7 @@ from proser_core.data.data_sets import DataRoot, open_data_set
 from proser_core.data.splits.drawing import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError, DataError
-from proser_core.jobs.selection import finetune_of
+from proser_core.jobs.selection import finetune_of, ranked
 from proser_core.recognition.calibration import images_needed
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
@@ -205,7 +205,8 @@ def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: DataRoot, se
     evaluation = read_evaluation(results["evaluated"])
     assert classifier.validation_scores is not None
     measured = evaluation["methods"][evaluation["method"]]["flat"]
-    proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported)
+    num_points = len(ranked(results["trials"], recipe.finetune))
+    proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported, num_points)
     point, model = evaluation["point"], evaluation["selected"]
     is_control = evaluation["method"] != PROSER
     calibration = with_chosen(recipe.calibration, evaluation["score"]["name"], is_control)

@@ -130,7 +130,7 @@ class Proxy:
     class detects unknown images.
 
     `bias` is the proxy's own, `results` its metrics by name. Of the classes that it did not know, `chose` chose the
-    fine-tune, and `reported` only report.
+    fine-tune, and `reported` only report. The fine-tune is the best of `num_points`, which a saved model does not have.
     """
 
     validation_scores: ValidationScores
@@ -138,6 +138,7 @@ class Proxy:
     results: dict[str, float]
     chose: tuple[str, ...]
     reported: tuple[str, ...]
+    num_points: int = 1
 
     @property
     def digest(self) -> str:

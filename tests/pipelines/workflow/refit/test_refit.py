@@ -14,6 +14,7 @@ from walks import Walks, counted_walks, twice_walked
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
 from pipelines.commands.run import run
 from pipelines.tracking.models import LoadedModel, load
+from pipelines.tracking.versions import CHOSEN_AMONG
 from pipelines.workflow.best_of import register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.refit import proxy_of
@@ -95,6 +96,7 @@ class TestRun:
             for trial in with_placeholders
             if trial.data.metrics["dev/macro_f1"] == best
         }
+        assert model.version.tags[CHOSEN_AMONG] == "6"
         tuned = model.classifier.recipe["finetune"]
         assert (tuned["beta"], tuned["gamma"]) in winners
         assert model.classifier.recipe["data"]["num_known"] == 6
@@ -178,7 +180,7 @@ class TestRun:
         found = load("models:/proser@candidate").classifier
         assert (found.score_function.name, found.mirror) == (chosen, True)
         assert found.notes["Score"] == f"{chosen}, as in the proxy"
-        assert f"Scores, as in the proxy (`tables/scores.md` has all): PROSER: {chosen}." in again
+        assert f"Scores, as in the proxy (`tables/scores.md` has all): PROSER: {chosen}" in again
         assert found.fitting is not None
         proxy = next(parent for parent in run_folder.parents() if "proxy" in parent.info.run_name)
         with pytest.raises(ConfigError, match=r"calibration\.development, whose images only `proser run` reads"):
