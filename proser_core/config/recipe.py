@@ -1,5 +1,6 @@
 """`Recipe`: all blocks together; and the part of it that decides a result, which the keys of finished work hold."""
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -51,9 +52,8 @@ class Recipe(Block):
         can_choose = self.data.has_development or self.data.knows_all
         nothing = "empty if data.development is none: nothing could choose among its points"
         self.require("space", can_choose or not self.space, nothing)
-        for workers in range(self.cluster.fewest_workers, self.cluster.num_workers + 1):
-            self._check_division("finetune", self.finetune.batch_size, workers, halves=2)
-        self._check_division("pretrain", self.pretrain.batch_size, self.cluster.pretrain_workers, halves=1)
+        self._check_division("finetune", self.cluster.fewest_workers, "num_workers", halves=2)
+        self._check_division("pretrain", self.cluster.pretrain_workers, "pretrain_workers", halves=1)
         self._check_normalised("pretrain", "cluster.pretrain_workers lower", self.cluster.pretrain_workers)
         if self.finetune.normalises_halves:
             self._check_normalised("finetune", "finetune.mixture_batch_norm to shared", 2 * self.cluster.num_workers)
@@ -86,16 +86,21 @@ class Recipe(Block):
                     f"--{kind}.optimizer sgd with a rate for it, or --network.features frozen"
                 )
 
-    def _check_division(self, block: str, batch_size: int, workers: int, halves: int) -> None:
-        parts = halves * workers
+    def _check_division(self, block: str, fewest: int, field_name: str, halves: int) -> None:
+        """Raises ConfigError where some number of workers that a training may have cannot share a batch."""
+        batch_size, most = self.training(block)[0].batch_size, getattr(self.cluster, field_name)
+        parts = _parts(range(fewest, most + 1), halves)
         if batch_size % parts == 0:
             return
-        below, above = batch_size // parts * parts, -(-batch_size // parts) * parts
-        sizes = " or ".join(str(size) for size in (below, above) if size > 0)
-        counts = ", ".join(str(n) for n in range(1, workers) if batch_size % (halves * n) == 0)
-        field_name = "cluster.num_workers" if halves == 2 else "cluster.pretrain_workers"
+        normalised = block == "pretrain" or self.finetune.normalises_halves
+        least = 2 * halves * most if normalised else 1
+        below, above = batch_size // parts * parts, -(-max(batch_size, least) // parts) * parts
+        sizes = " or ".join(str(size) for size in (below, above) if size >= least)
+        first = fewest if fewest < most else 0
+        fitting = [n for n in range(first + 1, most) if batch_size % _parts(range(first or n, n + 1), halves) == 0]
+        remedy = f", or set cluster.{field_name} to {', '.join(map(str, fitting))}" if fitting else ""
         shape = "two equal halves on each of " if halves == 2 else "equal parts for "
-        remedy = f", or set {field_name} to {counts}" if counts else ""
+        workers = f"{fewest} to {most}" if first else most
         raise ConfigError(
             f"{block}.batch_size {batch_size} cannot be cut into {shape}{workers} workers; "
             f"use a multiple of {parts} ({sizes}){remedy}"
@@ -109,6 +114,11 @@ class Recipe(Block):
                 f"{block}.batch_size {batch_size} is normalised in {parts} parts of one image, and batch norm needs "
                 f"two in each; use {2 * parts} or more, or set {remedy}"
             )
+
+
+def _parts(workers: range, halves: int) -> int:
+    """Of what a batch must be a multiple for each of these numbers of workers to share it."""
+    return math.lcm(*(halves * count for count in workers))
 
 
 def decisive_network(network: NetworkConfig) -> dict[str, Any]:
