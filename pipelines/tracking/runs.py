@@ -25,7 +25,7 @@ from proser_core.titles import SHORT
 PARENT_TAG = "mlflow.parentRunId"
 RUN_KEY, TRIAL_KEY, REPORTED = (f"mlflow.proser.{name}" for name in ("run_key", "trial_key", "reported"))
 """Tags that only this code reads: the UI hides what begins with `mlflow.`."""
-KEPT = re.compile(r"(.*/)?(auroc|macro_f1|calibration/bias|seconds)")
+KEPT = re.compile(r"(.*/)?(auroc|macro_f1|closed_set_accuracy|balanced_accuracy|known_rate|calibration/bias|seconds)")
 """Metrics of a parent; evaluation.json and results.csv have all."""
 NOTE = server.NOTE
 LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word

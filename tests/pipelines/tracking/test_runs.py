@@ -78,11 +78,12 @@ def test_tags_that_only_the_code_reads_are_hidden(parent: ParentRun, report: Art
     assert shown == {"sweep": {"proser.selected"}, "one": {"proser.selected"}, "two": set()}
 
 
-def test_a_parent_has_auroc_macro_f1_and_bias_of_each_method_and_its_files_in_folders(
+def test_a_parent_has_the_columns_of_its_table_and_the_bias_of_each_method_and_its_files_in_folders(
     parent: ParentRun, report: Artefact, task: Artefact
 ) -> None:
     everything(parent, report, task)
-    kept = {"calibration/bias", "dev/auroc", "dev/macro_f1"}
+    kept = {"calibration/bias", "dev/auroc", "dev/macro_f1", "val/known_rate"}
+    kept |= {"test/closed_set_accuracy", "test/balanced_accuracy"}
     metrics = parent.client.get_run(parent.run_id).data.metrics.keys()
     assert metrics == kept | {f"controls/ce_control_msp/{name}" for name in kept} | {"pretrain/epoch", "pretrain/loss"}
     assert {item.path for item in parent.client.list_artifacts(parent.run_id)} == {"figures", "results.md", "tables"}
