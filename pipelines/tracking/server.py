@@ -36,7 +36,7 @@ right): its trials, best first, with the fields that vary and the metrics that m
 selected has the tag `proser.selected`; its model is in Models, with its metrics and the images they were measured on.
 
 - `dev/...` is measured on validation images and development unknowns, and alone selects; `test/...` only reports.
-- `calibration/bias` is the threshold at which most validation images stay known.
+- `calibration/bias` is minus the threshold on the score, at which most validation images stay known.
 - Decisions on the champion (`proser promote`, `proser rollback`, `proser calibrate`) are runs of their own.
 """
 SETTINGS = {

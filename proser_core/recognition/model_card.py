@@ -105,7 +105,8 @@ def _recalibrated(classifier: TrainedClassifier) -> list[str]:
     measured = classifier.results.get("calibration/bias", classifier.calibration.bias)
     if measured == classifier.calibration.bias:
         return []
-    return ["", f"Measured with bias {measured:.4f}, on the images of its training; the new bias was not evaluated."]
+    before = f"Measured with the threshold {-measured:.4f}, on the images of its training"
+    return ["", f"{before}; the new threshold was not evaluated."]
 
 
 def _scores(rows: Mapping[str, Results]) -> list[str]:

@@ -19,7 +19,7 @@ FAR = 0.2  # of an axis that may stay empty for the sake of a few images
 
 
 def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title: str) -> Figure:
-    """Macro-F1 of every setting against the share of known test images that a bias would keep, with the model's bias.
+    """Macro-F1 of every setting against the share of known test images that a threshold would keep, with the model's.
     Shows what the target rate costs and what another one would give; it chooses nothing."""
     targets = np.asarray(task.test.targets)
     known = np.sort(scores.scores[targets < task.num_known])
@@ -32,7 +32,7 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title
         style = POINT_STYLES[position % len(POINT_STYLES)]
         axes.plot(100 * rates, 100 * curve, label=in_words(setting), **style, markevery=(3 * position, 15))
     kept = float(accepted(known, scores.bias).mean())
-    axes.axvline(100 * kept, color="black", lw=1.5, ls="--", label=f"calibrated bias {scores.bias:.2f}")
+    axes.axvline(100 * kept, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:.2f}")
     axes.set(xlabel="known test images that stay known, %", ylabel="macro-F1 on test images, %")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -47,9 +47,10 @@ def test_the_macro_f1_of_each_setting_and_rate_is_scikit_learns() -> None:
     task = replace(small_task(), test=Labelled(random_images(37), targets), test_classes=classes)
     generator = np.random.default_rng(0)
     values, guesses = generator.integers(0, 40, 37) / 2, generator.integers(0, 2, 37)
-    figure = over_known_rate(OpenSetScores(guesses, values, 2, 0.0), task, "PROSER", "made")
+    figure = over_known_rate(OpenSetScores(guesses, values, 2, -9.0), task, "PROSER", "made")
     known = np.sort(values[targets < 2])
-    *curves, _ = figure.axes[0].lines  # the last is the model's own rate
+    *curves, own = figure.axes[0].lines
+    assert own.get_label() == "threshold 9.00"  # of the score, as the histogram has it
     for setting, line in zip((1, 2), curves, strict=True):
         rows = (targets < 2) | np.isin(task.test_classes, task.split.unknown_in(setting))
         for rate, macro_f1 in line.get_xydata():

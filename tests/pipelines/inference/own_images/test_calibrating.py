@@ -114,8 +114,8 @@ def test_its_card_says_what_was_measured_with_what(registry: Registry, known: Pa
     assert "(target 85 %)" in card
     assert "`proser calibrate` fits it to other images, which must not be those of the training." in card
     before = load("models:/own/1").classifier
-    assert f"Measured with bias {before.calibration.bias:.4f}" in card
-    assert "Measured with bias" not in model_card(before)
+    assert f"Measured with the threshold {-before.calibration.bias:.4f}" in card
+    assert "Measured with the threshold" not in model_card(before)
     assert "Of the known test images" in model_card(before)
     assert "Of the known test images" not in card
     assert card.count("## Results") == 1
