@@ -123,7 +123,8 @@ def register(
             existing = existing or _make_version(
                 client, run_id, name, classifier, classifier_folder, digest, tags, inputs
             )
-        card = fitting(model_card(classifier), LONGEST_DESCRIPTION, MODEL_CARD)
+        origin = client.get_run(run_id).info.run_name  # first: of a description a list shows no more than its beginning
+        card = fitting(f"{origin}\n\n{model_card(classifier)}", LONGEST_DESCRIPTION, MODEL_CARD)
         client.update_model_version(name, existing, card)  # last: whatever has it is complete, and its run has ended
     client.set_registered_model_alias(name, CANDIDATE, existing)
     model = client.get_registered_model(name)

@@ -63,7 +63,7 @@ def test_a_trial_keeps_its_own_metrics_and_its_model_has_those_of_another_score_
         assert [made.model_id for made in client.get_run(each).outputs.model_outputs] == [model.model_id]
     (version,) = client.search_model_versions("name = 'one'")
     assert version.source == model.model_uri
-    assert version.description.startswith("# ")
+    assert version.description.startswith(f"{client.get_run(run_id).info.run_name}\n\n# ")
 
 
 def test_a_run_of_its_own_that_was_left_running_is_finished_by_the_same_registration(
@@ -84,7 +84,7 @@ def test_a_run_of_its_own_that_was_left_running_is_finished_by_the_same_registra
     run_id = registered()
     ended = client.get_run(run_id)
     assert ended.info.status == "FINISHED"
-    assert client.get_model_version("three", "1").description.startswith("# ")
+    assert client.get_model_version("three", "1").description.startswith("ensemble of 5\n\n# ")
     registered()
     assert client.get_run(run_id).to_dictionary() == ended.to_dictionary()
     children = f"tags.`{PARENT_TAG}` = '{parent.run_id}'"
