@@ -9,6 +9,8 @@ from mlflow.entities import Metric, Param, Run, RunTag
 
 from pipelines.tracking import views
 from pipelines.tracking.server import NOTE
+from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS
+from proser_core.titles import SHORT
 
 SPACES = "proser.spaces"  # those that have the trial, to filter by: tags.`proser.spaces` LIKE '%trade_off%'
 BATCH = 900  # MLflow takes at most 1,000 metrics at a time
@@ -73,7 +75,7 @@ class ChildRun:
         words = []
         if not self._is_described:
             groups.insert(0, metric_list(views.point_metrics(params), time_ms=self._started))
-            words = param_list(params)
+            words = param_list(that_matter(params))
         tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
         for batch in batches(groups, always=bool(words or tags)):
             self._client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
@@ -110,6 +112,16 @@ class ChildRun:
         elif self._reason:
             self._client.delete_tag(self.run_id, NOTE)
         self._reason = reason
+
+
+def that_matter(params: dict[str, Any]) -> dict[str, Any]:
+    """A trial's parameters that its training reads, each under one name, which is the SHORT one where it has that."""
+    unread = {*SHORT}
+    if params.get("objective") == "cross_entropy":
+        unread |= {*PLACEHOLDER_FIELDS, *SHORT.values()}
+    if params.get("schedule") != "cosine_restarts":
+        unread.add("restarts")
+    return {name: value for name, value in params.items() if name not in unread}
 
 
 def param_list(values: dict[str, Any]) -> list[Param]:

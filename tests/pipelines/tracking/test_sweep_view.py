@@ -15,8 +15,10 @@ from sweep_tables import SETTINGS, trial
 
 from pipelines.tracking import views
 from pipelines.tracking.runs import NOTE, ParentRun
+from pipelines.tracking.trial_runs import that_matter
 from pipelines.tracking.views import MAX_VIEWS, OWN, TAG, newest_view, save_sweep_view
 from proser_core.config import FinetuneConfig
+from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS
 from proser_core.store.store import Artefact
 
 COUNTS = (11, 3, 1, 15)
@@ -69,6 +71,14 @@ def test_trials_are_found_by_space_and_by_what_became_of_them(parent: ParentRun)
 def test_a_control_has_no_place_among_the_points(parent: ParentRun) -> None:
     assert views.point_metrics(row(3)["params"])["point/C"] == 3
     assert views.point_metrics({**row(3)["params"], "objective": "cross_entropy"}) == {}
+
+
+def test_a_trial_shows_the_parameters_that_its_training_reads_each_under_one_name(parent: ParentRun) -> None:
+    params = row(3)["params"]
+    (shown,) = (run.data.params for run in found(parent, "params.C = '3'"))
+    assert params.keys() - shown.keys() == {"num_dummies", "restarts"}
+    control = that_matter({**params, "objective": "cross_entropy", "schedule": "cosine_restarts"})
+    assert params.keys() - control.keys() == {*PLACEHOLDER_FIELDS, "C"}
 
 
 def test_the_order_of_the_view_is_that_of_the_development_metric(parent: ParentRun) -> None:
