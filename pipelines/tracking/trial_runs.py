@@ -130,9 +130,11 @@ def param_list(values: dict[str, Any]) -> list[Param]:
 
 
 def metric_list(values: Mapping[str, float], prefix: str = "", time_ms: int = 0) -> list[Metric]:
-    """Values of an epoch, or of none: these are at step 0. Their time is now, if none is given."""
+    """Values of an epoch, or of none: these are at step 0. Their time is now, if none is given. A learning rate has the
+    digits that single precision has, in which it was computed."""
     step, when = int(values.get("epoch", 0)), time_ms or int(time.time() * 1000)
-    return [Metric(f"{prefix}{name}", float(value), when, step) for name, value in values.items()]
+    exact = {name: float(f"{value:.6g}") if name == "train/lr" else float(value) for name, value in values.items()}
+    return [Metric(f"{prefix}{name}", value, when, step) for name, value in exact.items()]
 
 
 def replacing(values: Mapping[str, float], run: Run) -> list[Metric]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from mlflow import MlflowClient
 from pipeline_runs import finished_row
@@ -180,3 +181,11 @@ def test_what_is_logged_again_by_a_machine_whose_clock_is_behind_is_shown(
     again.track_trial({**finished_row("one"), "metrics": {"dev/auroc": 0.6}}, EPOCHS)
     again.report(replace(report, digest="another"), {"dev/auroc": 0.6})
     assert [run.data.metrics["dev/auroc"] for run in runs_of(parent).values()] == [0.6, 0.6]
+
+
+def test_a_learning_rate_is_shown_without_the_noise_of_single_precision(parent: ParentRun) -> None:
+    rates = [{"epoch": 0.0, "train/lr": float(np.float32(0.001))}]
+    parent.curve("pretrain", rates)
+    parent.track_epochs("one", "one", {}, rates)
+    assert parent.client.get_run(parent.run_id).data.metrics["pretrain/train/lr"] == 0.001
+    assert child(parent, "one").data.metrics["train/lr"] == 0.001
