@@ -147,11 +147,13 @@ class ParentRun:
         """The run of a trial that was tracked."""
         return self._children[trial_key].run_id
 
-    def save_view(self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting]) -> None:
-        """Save the UI's view of these trials, with the fields that vary as columns."""
+    def save_view(
+        self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting], num_splits: int = 1
+    ) -> None:
+        """Save the UI's view of these trials on so many class splits, with the fields that vary as columns."""
         points = [to_json(tuned) for tuned in finetunes if tuned.objective == "proser"]
         varied = [each.name for each in fields(FinetuneConfig) if len({point[each.name] for point in points}) > 1]
-        columns = [SHORT.get(name, name) for name in varied]
+        columns = [*(SHORT.get(name, name) for name in varied), *["split_index"] * (num_splits > 1)]
         views.save_sweep_view(self.client, self.experiment_id, self.run_id, name, columns, settings)
 
     def link(self) -> str:

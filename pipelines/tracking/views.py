@@ -85,16 +85,15 @@ def _time(view: str, name: str = "createdAt") -> int:
 
 
 def view_state(parent_run_id: str, fields: Sequence[str], settings: Sequence[Setting]) -> dict[str, Any]:
-    """The UI's own description of a page: filter, order, columns, charts. Trials are named by what varies, whose
-    columns follow what was measured, which is seen without scrolling."""
+    """The UI's own description of a page: filter, order, columns, charts. What varies stands next to the names of the
+    trials, which are cut where much does, and then what was measured."""
     ends = list(dict.fromkeys((*settings[:1], *settings[-1:])))
     tested = [f"{where(setting)}/{metric}" for setting in ends for metric in ("macro_f1", "auroc")]
     varied = [f"metrics.`{POINT}{name}`" if name in NUMERIC else f"params.`{name}`" for name in fields]
     measured = (SELECTION_METRIC, "dev/auroc", "calibration/bias", *tested, "test/closed_set_accuracy")
     metrics = [f"metrics.`{name}`" for name in measured]
-    columns = [MODELS, f"tags.`{SELECTED}`", *metrics, *varied, "params.`split_index`"]
-    wide = columns[: 2 + len(metrics)]
-    widths = {name: METRIC_WIDTH if name in wide else PARAM_WIDTH for name in columns}
+    columns = [*varied, MODELS, f"tags.`{SELECTED}`", *metrics]
+    widths = {name: PARAM_WIDTH if name in varied else METRIC_WIDTH for name in columns}
     return {
         "searchFilter": f"tags.mlflow.parentRunId = '{parent_run_id}'",
         "orderByKey": f"metrics.`{SELECTION_METRIC}`",

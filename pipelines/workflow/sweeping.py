@@ -125,7 +125,7 @@ def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, star
     view, settings = f"{request.recipe.name}: {spaces}", request.recipe.data.settings
     follower = session.follow(run)
     with mark_run_failed(follower):
-        session.tracking.track(run.save_view, view, inputs.finetunes, settings)
+        session.tracking.track(run.save_view, view, inputs.finetunes, settings, len(request.splits))
     results = execute(follower, inputs, [dag], ["trials", REPORTED])
     report = results[REPORTED].path
     session.console.print()

@@ -122,9 +122,14 @@ def test_saving_the_view_again_replaces_it_and_only_varied_fields_are_columns(pa
     assert view["name"] == "digits: num_dummies"
     assert view["createdAt"] <= view["updatedAt"]
     columns = state_of(parent, key)["selectedColumns"]
-    assert columns[2] == "metrics.`dev/macro_f1`"
-    assert columns[-3:] == ["metrics.`point/C`", "params.`mixup`", "params.`split_index`"]
-    assert not any("lr" in column for column in columns)
+    assert columns[:2] == ["metrics.`point/C`", "params.`mixup`"]
+    assert columns[4] == "metrics.`dev/macro_f1`"
+    assert not any("lr" in column or "split_index" in column for column in columns)
+
+
+def test_a_view_of_several_class_splits_has_their_column(parent: ParentRun) -> None:
+    parent.save_view("digits", [FinetuneConfig()], SETTINGS, num_splits=2)
+    assert state_of(parent, OWN + parent.run_id)["selectedColumns"][0] == "params.`split_index`"
 
 
 def test_the_link_opens_that_view(parent: ParentRun) -> None:
