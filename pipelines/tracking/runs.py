@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
 
 from mlflow import MlflowClient
@@ -27,6 +28,8 @@ RUN_KEY, TRIAL_KEY, REPORTED = (f"mlflow.proser.{name}" for name in ("run_key", 
 """Tags that only this code reads: the UI hides what begins with `mlflow.`."""
 KEPT = re.compile(r"(.*/)?(auroc|macro_f1|closed_set_accuracy|balanced_accuracy|known_rate|calibration/bias|seconds)")
 """Metrics of a parent; evaluation.json and results.csv have all."""
+PROXY, PROXY_OF = "proser.proxy", "proser.proxy_of"
+"""Tags of a run that knows every class and of its proxy: each has the other's id."""
 NOTE = server.NOTE
 LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
 
@@ -150,11 +153,19 @@ class ParentRun:
     def save_view(
         self, name: str, finetunes: Sequence[FinetuneConfig], settings: Sequence[Setting], num_splits: int = 1
     ) -> None:
-        """Save the UI's view of these trials on so many class splits, with the fields that vary as columns."""
+        """Save the UI's view of these trials on so many class splits, with the fields that vary as columns. Its title
+        has the start of the run, because views of equal names are listed one below the other."""
+        started = datetime.fromtimestamp(self.client.get_run(self.run_id).info.start_time / 1000)
+        title = f"{name}, {started:%Y-%m-%d %H:%M}"
         points = [to_json(tuned) for tuned in finetunes if tuned.objective == "proser"]
         varied = [each.name for each in fields(FinetuneConfig) if len({point[each.name] for point in points}) > 1]
         columns = [*(SHORT.get(name, name) for name in varied), *["split_index"] * (num_splits > 1)]
-        views.save_sweep_view(self.client, self.experiment_id, self.run_id, name, columns, settings)
+        views.save_sweep_view(self.client, self.experiment_id, self.run_id, title, columns, settings)
+
+    def join_proxy(self, run_id: str) -> None:
+        """Tag this run with its proxy's, and that one with this."""
+        self.client.set_tag(self.run_id, PROXY, run_id)
+        self.client.set_tag(run_id, PROXY_OF, self.run_id)
 
     def link(self) -> str:
         """Where that view opens, without a password; with a local database, once `proser ui` serves it."""

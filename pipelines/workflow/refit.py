@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.checks import check_run
 from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
 from pipelines.workflow.plan.trainings import plan_splits
@@ -50,7 +51,7 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
         session.tracking.track(run.start)
         task = _read_images(refit, inputs, data_dir, session)
         recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
-        chosen = _choose_on_proxy(recipe, task, data_dir, session)
+        chosen = _choose_on_proxy(recipe, task, data_dir, session, run)
         refit = with_batches(refit, len(task.train) if chosen is None else chosen.num_trained)
         if chosen is not None:
             refit = replace(refit, finetune=chosen.finetune, calibration=chosen.calibration)
@@ -171,8 +172,11 @@ class _Chosen:
     num_trained: int = 0
 
 
-def _choose_on_proxy(recipe: Recipe, task: OpenSetTask, data_dir: DataRoot, session: Session) -> _Chosen | None:
-    """Run the proxy of a recipe on the images of all classes; None, which is said, where they are too few for one."""
+def _choose_on_proxy(
+    recipe: Recipe, task: OpenSetTask, data_dir: DataRoot, session: Session, whole: ParentRun
+) -> _Chosen | None:
+    """Run the proxy of a recipe on the images of all classes, whose run is `whole`; None, which is said, where they are
+    too few for one."""
     proxy = proxy_of(recipe, _counts(task))
     if proxy is None:
         kept = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
@@ -182,13 +186,16 @@ def _choose_on_proxy(recipe: Recipe, task: OpenSetTask, data_dir: DataRoot, sess
         )
         return None
     size = int(np.isin(task.train.targets, draw_split(proxy.data, task.num_known).known).sum())
-    return replace(_choose(with_batches(proxy, size), task.class_names, data_dir, session), num_trained=size)
+    return replace(_choose(with_batches(proxy, size), task.class_names, data_dir, session, whole), num_trained=size)
 
 
-def _choose(recipe: Recipe, class_names: tuple[str, ...], data_dir: DataRoot, session: Session) -> _Chosen:
+def _choose(
+    recipe: Recipe, class_names: tuple[str, ...], data_dir: DataRoot, session: Session, whole: ParentRun
+) -> _Chosen:
     """Run the proxy; `class_names` are those of all classes by number."""
     inputs = check_run(recipe, data_dir)
     run = open_run_of(session.store, recipe, inputs)
+    session.tracking.track(whole.join_proxy, run.run_id)
     split = draw_split(recipe.data, len(class_names))
     chose, reported = (tuple(class_names[number] for number in ids) for ids in (split.development, split.unknown))
     session.say(

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -119,7 +120,8 @@ def test_saving_the_view_again_replaces_it_and_only_varied_fields_are_columns(pa
     tags = parent.client.get_experiment(parent.experiment_id).tags
     assert [tag for tag in tags if tag.startswith(TAG)] == [TAG + key]
     view = json.loads(tags[TAG + key])
-    assert view["name"] == "digits: num_dummies"
+    started = datetime.fromtimestamp(parent.client.get_run(parent.run_id).info.start_time / 1000)
+    assert view["name"] == f"digits: num_dummies, {started:%Y-%m-%d %H:%M}"  # two runs may have one name
     assert view["createdAt"] <= view["updatedAt"]
     columns = state_of(parent, key)["selectedColumns"]
     assert columns[:2] == ["metrics.`point/C`", "params.`mixup`"]

@@ -13,6 +13,7 @@ from pipeline_runs import RunFolder, printed, write_space
 from pipelines.commands.run import run
 from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
+from pipelines.tracking.runs import PROXY, PROXY_OF
 from pipelines.tracking.server import NOTE
 from pipelines.workflow.requests import RunRequest, SweepRequest
 from pipelines.workflow.sweeping import sweep
@@ -62,6 +63,9 @@ def test_a_proxy_that_fails_ends_both_runs_as_failed_with_the_reason(my_images: 
     new = [parent for parent in run_folder.parents() if parent.info.run_id not in before]
     shown = {parent.info.run_name: (parent.info.status, parent.data.tags[NOTE]) for parent in new}
     assert shown == dict.fromkeys(("folder", "folder-proxy"), ("FAILED", first_line(raised.value)))
+    runs = {parent.info.run_name: parent for parent in new}
+    assert runs["folder"].data.tags[PROXY] == runs["folder-proxy"].info.run_id
+    assert runs["folder-proxy"].data.tags[PROXY_OF] == runs["folder"].info.run_id
 
 
 def test_a_space_that_is_none_is_refused_before_the_images_are_read(
