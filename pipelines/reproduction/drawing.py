@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.openness import APART, BARS, SHIFTED, SPREAD, Curve, openness_panels
+from pipelines.reports.figures.openness import BARS, SHIFTED, SPREAD, Curve, openness_panels
 from pipelines.reports.figures.style import BLACK, GREY, METHOD_STYLES, add_caption, entitle, styles_of
 from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
@@ -82,15 +82,15 @@ def _mark(family: str) -> dict[str, Any]:
 def against_openness(name: str, columns: Sequence[TableColumn]) -> Figure:
     """A line per method over the columns of a protocol, whose settings differ in their openness alone."""
     data = STUDIES[PROTOCOLS[name].studies[0]].data
-    shares = [openness(data.num_known, data.num_known + unknown) for unknown in data.unknown_settings]
+    unknown = {openness(data.num_known, data.num_known + each): each for each in data.unknown_settings}
     measured = dict.fromkeys(row.method for column in columns for row in column.rows if row.values)
     first = sorted(measured, key=lambda method: method not in METHOD_STYLES)[:MOST]
     methods = [method for method in measured if method in first]
     curves = []
     for method, style in styles_of(methods).items():
         rows = (next(row for row in column.rows if row.method == method) for column in columns)
-        curves.append(Curve(method, style, {share: row.values for share, row in zip(shares, rows, strict=True)}))
-    figure = openness_panels(curves, columns[0].spec.unit.removesuffix(", %"), APART)
+        curves.append(Curve(method, style, {share: row.values for share, row in zip(unknown, rows, strict=True)}))
+    figure = openness_panels(curves, columns[0].spec.unit.removesuffix(", %"), unknown)
     has_bars = any(len(row.values) > 1 for column in columns for row in column.rows)
     spread = SPREAD if len(figure.axes) > 1 else BARS
     caption = f"Means over class splits; {spread}. {SHIFTED}" if has_bars else SHIFTED

@@ -1,8 +1,9 @@
 """A metric against openness: points of a space and the controls, with standard deviation over splits. At one openness
 alone each has a row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,17 @@ from pipelines.reports.figures.style import POINT_STYLES, Style, styles_of
 from pipelines.reports.spaces import Space, lead_of
 from pipelines.reports.sweep_table import Point, controls_of, mean, std
 from proser_core import titles
-from proser_core.data.splits.class_split import where
+from proser_core.data.splits.class_split import Setting, where
 
 BASE = titles.MSP
 """The paper's plain CNN."""
 MOST = len(POINT_STYLES)  # curves of points that can be told apart
-APART = 0.2  # shift between neighbouring curves, in points of openness: some lie on each other
-APART_BARS = 0.45  # with error bars
-WIDEST = 2.0  # shift between the first and the last of many, in points of openness: all stay near their own
+APART = 0.45  # shift between neighbouring curves, in points of openness: some lie on each other
+WIDEST = 0.3  # shift between the first and the last of many, of the smallest step in openness: groups stay apart
 BAR: dict[str, Any] = {"elinewidth": 0.9, "capsize": 2}
 BARS = "bars: standard deviation"
 SPREAD = f"{BARS}; to the right paired by split"
-SHIFTED = "Curves are shifted sideways."
+SHIFTED = "Points of one openness stand side by side."
 ROW = 0.17  # height of a line of the legend, inches
 
 
@@ -52,16 +52,17 @@ def against_openness(space: Space, metric: str) -> Figure:
         )
         for line in lines
     ]
-    figure = openness_panels(curves, titles.METRICS[metric], APART_BARS if len(table.splits) > 1 else APART)
+    figure = openness_panels(curves, titles.METRICS[metric], openness)
     some = "" if len(points) == len(space.points) else f"{len(points)} of {len(space.points)} points are drawn."
     shifted = SHIFTED if len(openness) > 1 else ""
     title_and_caption(figure, space, points, SPREAD, shifted, some)
     return figure
 
 
-def openness_panels(curves: Sequence[Curve], metric: str, apart: float) -> Figure:
-    """Left as the paper draws it; right, where it was measured, each curve's difference to MSP, the paper's plain CNN,
-    paired by split, so that curves that lie on each other come apart. At one openness each has a row."""
+def openness_panels(curves: Sequence[Curve], metric: str, unknown: Mapping[float, Setting]) -> Figure:
+    """`unknown` are numbers of classes by openness. Left as the paper draws it; right, where it was measured, each
+    curve's difference to MSP, the paper's plain CNN, paired by split, so that curves that lie on each other come apart.
+    At one openness each has a row."""
     base = next((curve for curve in curves if curve.label == BASE), None)
     panels = [(f"{metric} on test images, %", curves)]
     if base is not None:
@@ -75,7 +76,7 @@ def openness_panels(curves: Sequence[Curve], metric: str, apart: float) -> Figur
         if by_row:
             _rows(axes, title, drawn, *found)
         else:
-            _curves(axes, title, drawn, apart)
+            _curves(axes, title, drawn, unknown)
         axes.grid(alpha=0.3)
     for axes in across[1:]:
         (axes.axvline if by_row else axes.axhline)(0, color="black", lw=1, zorder=1)
@@ -115,9 +116,10 @@ def _minus(curve: Curve, base: Curve) -> Curve:
     return replace(curve, values=paired)
 
 
-def _curves(axes: Axes, title: str, curves: Sequence[Curve], apart: float) -> None:
-    """Mean and standard deviation of each curve at each openness that has a value."""
-    apart = min(apart, WIDEST / max(1, len(curves) - 1))
+def _curves(axes: Axes, title: str, curves: Sequence[Curve], unknown: Mapping[float, Setting]) -> None:
+    """Mean and standard deviation of each curve at each openness that has a value, in a group around it."""
+    step = min((100 * (high - low) for low, high in pairwise(sorted(unknown))), default=0.0)
+    apart = min(APART, WIDEST * step / max(1, len(curves) - 1))
     for position, curve in enumerate(curves):
         shift = apart * (position - (len(curves) - 1) / 2)
         measured = {openness: list(found.values()) for openness, found in curve.values.items() if found}
@@ -125,7 +127,9 @@ def _curves(axes: Axes, title: str, curves: Sequence[Curve], apart: float) -> No
             xs = [100 * openness + shift for openness in measured]
             means, bars = zip(*map(_percents, measured.values()), strict=True)
             axes.errorbar(xs, means, bars if any(bars) else None, **BAR, label=curve.label, **curve.style)
-    axes.set(xlabel="openness, %", ylabel=title)
+    ticks = {100 * share: f"{100 * share:.1f} %\n{number} unknown" for share, number in unknown.items()}
+    axes.set_xticks([*ticks], [*ticks.values()], fontsize=8)
+    axes.set(xlabel="openness, and number of unknown classes", ylabel=title)
 
 
 def _rows(axes: Axes, title: str, curves: Sequence[Curve], openness: float) -> None:

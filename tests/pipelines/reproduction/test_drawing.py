@@ -75,11 +75,13 @@ def test_curves_of_many_methods_stay_near_their_openness_and_their_names_in_the_
     assert len(places) == MOST
     for xs in places:
         np.testing.assert_allclose(xs, OPENNESS, atol=1.01)
+    np.testing.assert_allclose(figure.axes[0].get_xticks(), OPENNESS, atol=0.01)
+    assert figure.axes[0].get_xticklabels()[0].get_text() == "29.3 %\n15 unknown"
     figure.draw_without_rendering()
     box = figure.legends[0].get_window_extent()
     assert box.y0 >= 0
     assert figure.legends[0].get_texts()[-1].get_text() == "PROSER"
     assert figure.get_supxlabel().replace("\n", " ") == (
-        "Means over class splits; bars: standard deviation. Curves are shifted sideways. "
+        "Means over class splits; bars: standard deviation. Points of one openness stand side by side. "
         f"{MOST} of {count} methods are drawn."
     )
