@@ -22,7 +22,7 @@ EDGE = [withStroke(linewidth=3, foreground="black")]  # a white line is seen on 
 def size(space: Space) -> tuple[float, float]:
     """Width and height of a panel, inches."""
     down, across = (len({point.params[name] for point in space.points}) for name in space.varied)
-    return 1.5 + 0.72 * across, 1.0 + 0.55 * down
+    return 1.5 + 0.72 * across, 0.9 + 0.55 * down + 0.13 * len(controls_of(space.table))
 
 
 def panel(axes: Axes, space: Space, metric: str) -> None:
@@ -46,9 +46,9 @@ def panel(axes: Axes, space: Space, metric: str) -> None:
             )
     axes.set_xticks(range(len(xs)), [number(value) for value in xs])
     axes.set_yticks(range(len(ys)), [number(value) for value in ys])
-    beside = [f"{control.label} {percents(control, metric)[0]:.1f}" for control in controls_of(space.table)]
-    below = [axis_title(across), "", *("; ".join(beside[start : start + 2]) for start in range(0, len(beside), 2))]
-    axes.set_xlabel("\n".join(below), fontsize=8)
+    below = axes.set_xlabel(axis_title(across), fontsize=8)
+    beside = [f"{percents(control, metric)[0]:.1f}  {control.label}" for control in controls_of(space.table)]
+    axes.annotate("\n".join(beside), (0, 0), (0, -5), below, "offset points", va="top", fontsize=8)
     axes.set_ylabel(textwrap.fill(axis_title(down), WRITTEN * len(ys)), fontsize=8)
 
 

@@ -18,8 +18,8 @@ from proser_core import titles
 from proser_core.data.splits.class_split import in_words, where
 from proser_core.jobs.spec import SELECTION_METRIC
 
-# the bright end of viridis is too pale for a line on white
-COLOURS = LinearSegmentedColormap.from_list("lines", matplotlib.colormaps["viridis"].reversed()(range(20, 256)))
+# as in heat maps bright is high; the bright end of viridis is too pale for a line on white
+COLOURS = LinearSegmentedColormap.from_list("lines", matplotlib.colormaps["viridis"](range(226)))
 LOST: dict[str, Any] = {"color": "#888888", "lw": 1.0, "ls": ":"}
 
 

@@ -11,6 +11,7 @@ from pipelines.reports.sweep_table import is_numeric, number
 
 DECADES = 30.0  # positive values that span this factor are laid out in decades
 FEW = 9  # so many different values are all written at an axis
+NEAR = 0.06  # of an axis; ticks that are closer to its end would hide what is written there
 ZERO = 0.18  # room of a scale in decades for the value 0, left of the smallest positive one
 
 
@@ -35,11 +36,14 @@ class Scale:
 
     @classmethod
     def measured(cls, values: Sequence[float]) -> "Scale":
-        """A linear scale for a metric, with round ticks; NaN has no place on it."""
+        """A linear scale for a metric, with ticks at the least and the largest value and round ones between them; NaN
+        has no place on it."""
         finite = [value for value in values if math.isfinite(value)]
         low, high = min(finite, default=0.0), max(finite, default=0.0)
         place = _linear([low, high], []).place
-        return cls(place, [(place(value), f"{value:.5g}") for value in _round(low, high) or [low]])
+        between = [value for value in _round(low, high) if NEAR < place(value) < 1 - NEAR and high > low]
+        ends = [(place(value), f"{value:.1f}") for value in dict.fromkeys((low, high))]
+        return cls(place, [*ends, *((place(value), f"{value:.5g}") for value in between)])
 
 
 def _round(low: float, high: float) -> list[float]:

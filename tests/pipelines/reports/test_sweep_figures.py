@@ -256,3 +256,8 @@ def test_words_get_a_place_each() -> None:
     scale = Scale.of(["manifold", "vanilla", "manifold"])
     assert {text for _, text in scale.ticks} == {"manifold", "vanilla"}
     assert scale.place("manifold") != scale.place("vanilla")
+
+
+def test_the_axis_of_a_metric_says_its_least_and_largest_value() -> None:
+    assert Scale.measured([68.04, 93.91, 81.0]).ticks[:2] == [(0.0, "68.0"), (1.0, "93.9")]
+    assert Scale.measured([36.623]).ticks == [(0.5, "36.6")]
