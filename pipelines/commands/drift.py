@@ -60,7 +60,8 @@ def drift(request: DriftRequest, console: Console) -> int:
     validation = recorded.known_scores + bias
     lines = list(_lines(measure_drift(new, validation), model.title))
     if request.figure is not None:
-        write_picture(drift_figure(new, validation, model.classifier.score_function.formula), request.figure)
+        formula = model.classifier.score_function.formula
+        write_picture(drift_figure(new, validation, formula, model.title), request.figure)
         lines.append(f"written: {request.figure}")
     for line in (*ignored_lines(found), *lines, *skipped_lines(failures)):
         say(console, line)

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import binomtest, ks_2samp, kstwobign
 
-from pipelines.reports.figures.style import VERMILLION, num_bins
+from pipelines.reports.figures.style import VERMILLION, bin_edges, entitle, num_bins
 
 LEVEL = 0.01  # of significance: the probability of a false alarm on images of the same kind
 
@@ -54,12 +54,14 @@ def measure_drift(new: np.ndarray, validation: np.ndarray) -> Drift:
     )
 
 
-def drift_figure(new: np.ndarray, validation: np.ndarray, formula: str) -> Figure:
-    """Histograms of both distributions of unknown scores, which are `formula` plus the bias, and the threshold."""
+def drift_figure(new: np.ndarray, validation: np.ndarray, formula: str, title: str) -> Figure:
+    """Histograms of both distributions of unknown scores, which are `formula` plus the bias, and the threshold. `title`
+    is the model's."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
-    count = num_bins([len(new), len(validation)])
-    bins = np.histogram_bin_edges(np.concatenate([new, validation]), count).tolist()
+    entitle(figure, f"{title}: scores of new images against those of its validation images")
+    both = np.concatenate([new, validation])
+    bins = bin_edges(float(both.min()), float(both.max()), num_bins([len(new), len(validation)]), 0.0)
     label = f"{len(new):,} new images"
     axes.hist(validation, bins, density=True, color="0.75", label=f"{len(validation):,} validation images")
     axes.hist(new, bins, density=True, histtype="step", color=VERMILLION, linewidth=1.8, label=label)

@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.style import BLUE, ORANGE, POINT_STYLES, SELECTED, entitle, num_bins
+from pipelines.reports.figures.style import BLUE, ORANGE, POINT_STYLES, SELECTED, bin_edges, entitle, num_bins
 from proser_core.data.splits.class_split import Setting, in_words
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.known_rates import RATES, KnownRates
@@ -50,23 +50,22 @@ def _macro_f1_at(thresholds: np.ndarray, scores: OpenSetScores, task: OpenSetTas
 
 
 def known_rate_curve(rates: KnownRates, kept: float, method: str, title: str) -> Figure:
-    """Unknown images found against known images kept, on validation images and unknown ones that were not tested on,
-    with the rates of the table, several of which may be one point; `kept` is the share that the model's threshold
-    keeps."""
+    """Development unknowns found against known validation images kept, with the rates of the table, several of which
+    may be one point; `kept` is the share that the model's threshold keeps, which is not that of a proxy."""
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     axes.plot(100 * rates.kept, 100 * rates.found, color=SELECTED, lw=2, drawstyle="steps-pre")
     places = defaultdict[tuple[float, float], list[str]](list)
     for rate in RATES:
         places[100 * rates.kept_at(rate), 100 * rates.found_at(rate)].append(f"{100 * rate:g}")
-    axes.plot(*zip(*places, strict=True), "D", color=SELECTED, ms=6, label="target rates")
+    axes.plot(*zip(*places, strict=True), "D", color=SELECTED, ms=6, label="target rates", clip_on=False)
     for place, named in places.items():
-        axes.annotate(f"{', '.join(named)} %", place, (5, 4), textcoords="offset points", fontsize=8, bbox=LABEL)
-    whose = "model of all classes" if rates.of_proxy else "model"
-    axes.axvline(
-        100 * kept, color="black", lw=1.2, ls="--", label=f"threshold of the {whose}: keeps {100 * kept:.1f} %"
-    )
-    axes.set(xlabel="known validation images kept, %", ylabel="unknown images found, %", xlim=(50, 106))
+        text, beside = f"{', '.join(named)} %", (-5, -11)
+        axes.annotate(text, place, beside, textcoords="offset points", fontsize=8, bbox=LABEL, ha="right")
+    if not rates.of_proxy:
+        label = f"threshold of the model: keeps {100 * kept:.1f} %"
+        axes.axvline(100 * kept, color="black", lw=1.2, ls="--", label=label)
+    axes.set(xlabel="known validation images kept, %", ylabel="development unknowns found, %", xlim=(50, 100))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     entitle(figure, f"{method}{', proxy' if rates.of_proxy else ''}: {title}")
@@ -81,19 +80,14 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, meth
     axes = figure.add_subplot()
     low, high = _shown(scores.scores)
     inside = (low <= scores.scores) & (scores.scores <= high)
-    edges = np.linspace(low, high, num_bins([int(each.sum()) for each in (is_known, ~is_known) if each.any()]) + 1)
+    count = num_bins([int(each.sum()) for each in (is_known, ~is_known) if each.any()])
+    edges = bin_edges(low, high, count, -scores.bias)
     for each, label, colour, hatch in ((is_known, "known", BLUE, ""), (~is_known, "unknown", ORANGE, "//")):
         rows = each & inside
         if not rows.any():
             continue
         axes.hist(
-            scores.scores[rows],
-            edges.tolist(),
-            density=True,
-            alpha=0.6,
-            color=colour,
-            hatch=hatch,
-            label=f"{label} classes",
+            scores.scores[rows], edges, density=True, alpha=0.6, color=colour, hatch=hatch, label=f"{label} classes"
         )
     axes.axvline(-scores.bias, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:.2f}: known to the left")
     axes.set(xlabel=f"score: {formula}", ylabel="density of test images")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 
 from proser_core import titles
@@ -88,3 +89,13 @@ def save(figure: Figure, stem: Path) -> None:
 def num_bins(counts: Iterable[int]) -> int:
     """Bins of a histogram that compares sets of so many images: few images in many bins are spikes and gaps."""
     return min(60, max(8, round(2 * math.sqrt(min(counts)))))
+
+
+def bin_edges(low: float, high: float, count: int, threshold: float) -> list[float]:
+    """Edges of about `count` equal bins from `low` to `high`, one of them just above the threshold, which is itself
+    known: no bin has both sides of it."""
+    width = (high - low) / count or 1.0
+    above = float(np.nextafter(threshold, np.inf))
+    begin, end = math.floor((low - above) / width), math.ceil((high - above) / width)
+    first, *edges = (above + width * number for number in range(begin, max(end, begin + 1) + 1))
+    return [min(first, low), *edges[:-1], max(edges[-1], high)]  # scores at the ends are inside, whatever is rounded

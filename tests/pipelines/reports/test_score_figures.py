@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.cbook import STEP_LOOKUP_MAP
 from matplotlib.figure import Figure
 from sklearn.metrics import f1_score
 from small_tasks import random_images, small_task
 
 from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, score_histogram
-from pipelines.reports.figures.style import num_bins
+from pipelines.reports.figures.style import bin_edges, num_bins
 from proser_core.data.tasks import Labelled
 from proser_core.recognition.known_rates import KnownRates
 from proser_core.recognition.scoring import OpenSetScores
@@ -33,7 +35,24 @@ def test_an_image_far_from_all_others_does_not_stretch_the_axis_and_is_counted()
 
 def test_few_images_are_in_few_bins() -> None:
     assert [num_bins(counts) for counts in ([3, 900], [100, 225], [5000, 10_000])] == [8, 20, 60]
-    assert len(histogram(np.linspace(-3.0, 0.0, 12)).axes[0].patches) == 2 * 8, "of known and of unknown images"
+    assert len(histogram(np.linspace(-3.0, 0.0, 12)).axes[0].patches) == 2 * 9, "of known and of unknown images"
+
+
+@given(
+    st.integers(-100, 100).map(float),
+    st.integers(0, 50).map(float),
+    st.integers(1, 60),
+    st.integers(-90, 90).map(float),
+)
+def test_bins_cover_all_scores_and_none_has_both_sides_of_the_threshold(
+    low: float, width: float, count: int, threshold: float
+) -> None:
+    edges = np.array(bin_edges(low, low + width, count, threshold))
+    assert edges[0] <= low
+    assert low + width <= edges[-1]
+    assert len(edges) <= count + 3
+    inside = edges[(edges > threshold - 1e-9) & (edges < threshold + 1e-9)]
+    assert edges[0] > threshold or threshold > edges[-1] or (len(inside) == 1 and inside[0] > threshold)
 
 
 def test_the_threshold_stands_where_scores_are_no_longer_known() -> None:
@@ -70,8 +89,8 @@ def test_every_rate_of_the_table_is_named_also_where_two_are_one_point() -> None
     assert legend is not None
     named = [text.get_text() for text in legend.get_texts()]
     assert named == ["target rates", "threshold of the model: keeps 96.0 %"]
-    of_proxy = known_rate_curve(replace(rates, of_proxy=True), 0.96, "PROSER", "made").axes[0].lines[-1]
-    assert of_proxy.get_label() == "threshold of the model of all classes: keeps 96.0 %"
+    of_proxy = known_rate_curve(replace(rates, of_proxy=True), 0.96, "PROSER", "made").axes[0]
+    assert len(of_proxy.lines) == len(axes.lines) - 1, "the model's threshold is not that of its proxy"
 
 
 def test_the_drawn_line_is_what_is_found_where_at_least_so_many_are_kept() -> None:
