@@ -22,7 +22,7 @@ from proser_core.store.files import read_json
 from proser_core.store.store import MANIFEST
 from proser_core.titles import MSP, PROSER
 
-UNITS = ((3600, "h"), (60, "min"), (1, "s"))
+UNITS = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
 TIME, RATIO = 52, 122  # right edges of the columns beside the axes, points
 GENERATIVE = ("OSRCI", "GFROSR")
 """Methods of the paper's figure that train a network of their own: a place without a dot where none was timed."""
@@ -66,19 +66,20 @@ def running_time(seconds: Mapping[str, float], about: str, *, not_measured: Sequ
     lines = len(figure.get_suptitle().splitlines())
     figure.set_figheight(figure.get_figheight() + 0.15 * lines)
     axes = figure.add_subplot()
-    _logarithmic(axes, min(seconds.values()), max(seconds.values()))
+    size, unit = unit_of(min(seconds.values()))
+    _logarithmic(axes, min(seconds.values()) / size, max(seconds.values()) / size, unit)
     first = next(iter(seconds.values()))
     styles = styles_of(seconds)
     for position, (name, value) in enumerate(seconds.items()):
-        axes.plot(value, position, **styles[name], label=name)
-        _beside(axes, position, TIME, shown(value))
+        axes.plot(value / size, position, **styles[name], label=name)
+        _beside(axes, position, TIME, three_digits(value / size))
         _beside(axes, position, RATIO, f"{value / first:.2f}")
     for position in range(len(seconds), len(names)):
         axes.annotate(
             "not measured", (0, position), (6, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=9,
             style="italic", color=GREY, bbox={"fc": "white", "ec": "none", "pad": 1},
         )  # fmt: skip
-    _beside(axes, -1, TIME, "time")
+    _beside(axes, -1, TIME, unit)
     _beside(axes, -1, RATIO, f"x {names[0]}")
     axes.set_yticks(range(len(names)), names)
     for label, name in zip(axes.get_yticklabels(), names, strict=True):
@@ -89,10 +90,10 @@ def running_time(seconds: Mapping[str, float], about: str, *, not_measured: Sequ
     return figure
 
 
-def _logarithmic(axes: Axes, low: float, high: float) -> None:
+def _logarithmic(axes: Axes, low: float, high: float, unit: str) -> None:
     """From a little below the least time to a little above the longest."""
     axes.set(xscale="log", xlim=(low / 1.2, 1.2 * high))
-    axes.set_xlabel("training time, seconds (logarithmic)")
+    axes.set_xlabel(f"training time, {unit} (logarithmic)")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -105,7 +106,11 @@ def _beside(axes: Axes, position: float, right: float, text: str) -> None:
     axes.annotate(text, (1, position), (right, 0), *place, ha="right", va="center", fontsize=9, annotation_clip=False)
 
 
-def shown(seconds: float) -> str:
-    """Three digits in the largest unit that a time fills: 12.3 s, 3.40 min."""
-    size, unit = next(((size, unit) for size, unit in UNITS if seconds >= size), UNITS[-1])
-    return f"{seconds / size:#.3g}".rstrip(".") + f" {unit}"
+def unit_of(seconds: float) -> tuple[int, str]:
+    """The largest unit that a time fills: its seconds and its name."""
+    return next(((size, unit) for size, unit in UNITS if seconds >= size), UNITS[-1])
+
+
+def three_digits(value: float) -> str:
+    """At least three digits: 0.510, 12.3, 7,500."""
+    return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:,.0f}"

@@ -24,7 +24,7 @@ from pipelines.reproduction.paper_figures.planes import (
     decision_boundaries,
     novel_embeddings,
 )
-from pipelines.reproduction.paper_figures.running_time import running_time, shown
+from pipelines.reproduction.paper_figures.running_time import running_time, three_digits, unit_of
 from proser_core import baselines
 from proser_core.errors import ConfigError
 from tune_spaces.mixup_alpha import ALPHAS
@@ -129,14 +129,15 @@ def test_dots_stand_at_the_seconds_of_a_logarithmic_axis_which_has_no_zero_for_b
     figure = running_time(seconds, "MNIST", not_measured=["OSRCI", "GFROSR", "OpenMax"])
     (axes,) = figure.axes
     assert axes.get_xscale() == "log"
-    assert [line.get_xdata()[0] for line in axes.lines] == [*seconds.values()]
+    assert [line.get_xdata()[0] for line in axes.lines] == [value / 60 for value in seconds.values()]
+    assert axes.get_xlabel() == "training time, minutes (logarithmic)"
     assert not axes.patches
-    assert axes.get_xlim()[0] < 61.0
-    assert axes.get_xlim()[1] > 3700.0
+    assert axes.get_xlim()[0] < 61.0 / 60
+    assert axes.get_xlim()[1] > 3700.0 / 60
     assert [label.get_text() for label in axes.get_yticklabels()] == [*seconds, "OSRCI", "GFROSR"]
     assert words(figure).count("not measured") == 2
     cells = [text.get_text() for text in axes.texts]
-    assert cells[cells.index("1.03 h") + 1] == "60.66"
+    assert cells[cells.index("61.7") + 1] == "60.66"
     assert cells[-1] == "x MSP"
 
 
@@ -152,7 +153,7 @@ def test_what_is_written_beside_ten_dots_can_be_read() -> None:
     ]
     boxes = {id(text): text.get_window_extent(canvas.get_renderer()) for text in shown_texts}
     written = [text.get_text() for text in shown_texts]
-    assert {*seconds, "GFROSR", "x MSP", "8.75 min"} <= set(written)
+    assert {*seconds, "GFROSR", "x MSP", "minutes", "8.75"} <= set(written)
     for one, other in itertools.combinations(shown_texts, 2):
         assert not boxes[id(one)].overlaps(boxes[id(other)]), (one, other)
     for text in shown_texts:
@@ -169,10 +170,18 @@ def test_a_time_that_is_none_is_refused(seconds: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"), [(0.51, "0.510 s"), (59.94, "59.9 s"), (90, "1.50 min"), (450_000, "125 h")]
+    ("seconds", "expected"),
+    [
+        (0.51, "0.510 seconds"),
+        (59.94, "59.9 seconds"),
+        (90, "1.50 minutes"),
+        (450_000, "125 hours"),
+        (4e6, "1,111 hours"),
+    ],
 )
-def test_a_time_is_shown_in_the_largest_unit_that_it_fills(seconds: float, expected: str) -> None:
-    assert shown(seconds) == expected
+def test_a_time_has_the_largest_unit_that_it_fills(seconds: float, expected: str) -> None:
+    size, unit = unit_of(seconds)
+    assert f"{three_digits(seconds / size)} {unit}" == expected
 
 
 def dots(axes: Axes, label: str) -> np.ndarray:
