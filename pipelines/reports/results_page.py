@@ -55,26 +55,25 @@ def results_page(
 
 
 def _legend(table: SweepTable, notes: Mapping[str, str]) -> list[str]:
-    """Openness, notes, and what the columns mean."""
+    """Openness, notes, and where the rest is."""
     found = {in_words(setting): table.split.openness(setting) for setting in table.settings}
     openness = ", ".join(f"{name} {100 * each:.2f} %" for name, each in found.items() if each is not None)
     lines = [f"Openness: {openness}."] if openness else []
     lines += [f"{name}: {note}." for name, note in notes.items()]
-    known = known_legend(known_columns(partial(spreads, methods_of(table))))
-    cells = f"{titles.METRICS['auroc']} / {titles.METRICS['macro_f1']} in percent; {known}."
-    return [*lines, f"{cells} `tables/trials.parquet` has every trial and metric.\n"]
+    return [*lines, "`tables/trials.parquet` has every trial and metric.\n"]
 
 
 def overview(table: SweepTable, facts: Sequence[str] = ()) -> str:
     """What was selected in each space and how it compares with the controls, in a few lines of Markdown."""
     splits, spaces = ", ".join(map(str, table.splits)), spaces_of(table)
-    named = ", ".join(space.title for space in spaces if space.name != OWN_SPACE)
+    named = [space.title for space in spaces if space.name != OWN_SPACE]
+    searched = f", search space{'s' * (len(named) > 1)} {', '.join(named)}" if named else ""
     found = Counter(row["status"] for row in table.rows)
     counts = [counted(len(table.rows), "trial"), f"{found['finished']} finished"]
     counts += [f"{found[status]} {status}" for status in ("failed", "stopped") if found[status]]
     deviation = " Means ± standard deviation of the sample over splits." if len(table.splits) > 1 else ""
     lines = [
-        f"# {table.recipe}{f': {named}' if named else ''}",
+        f"# Results of recipe {table.recipe}{searched}",
         "",
         f"Class split{'s' * (len(table.splits) > 1)} {splits}; {', '.join(counts)}.{deviation}",
         *facts,
@@ -176,7 +175,7 @@ def _claim(found: Iterable[Verdict]) -> str:
 
 def _points_table(table: SweepTable, points: list[Point], space: Space | None = None) -> str:
     """A row per point or method: AUROC / macro-F1 on development and at each setting, metrics of known test images, and
-    the paper's number."""
+    the paper's number. Above it what the cells mean."""
     places = {"development": "dev"} if table.has_development else {}
     places |= {in_words(setting): where(setting) for setting in table.settings}
     title, printed = _published(space) if space else ("", {})
@@ -189,7 +188,8 @@ def _points_table(table: SweepTable, points: list[Point], space: Space | None = 
         counts = [f"{point.num_finished} of {len(table.splits)}"] * several
         published = printed.get(point.label, ("", "")) if printed else ()
         rows.append([name, *counts, *cells, *published])
-    return markdown_table(header, rows)
+    pairs = f"{titles.METRICS['auroc']} / {titles.METRICS['macro_f1']}; " if places else ""
+    return f"In percent: {pairs}{known_legend(known)}.\n\n{markdown_table(header, rows)}"
 
 
 def _cells(points: Sequence[Point], places: Sequence[str], known: Sequence[str]) -> list[list[str]]:

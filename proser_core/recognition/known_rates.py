@@ -74,11 +74,14 @@ class KnownRates:
             "",
             *table_lines(["target rate", "known images kept", "unknown images found"], rates, ["---:"] * 3),
             "",
-            "The rate at which errors cost least, by the share of unknown images in use and the cost of one that is "
-            "taken for known, in units of a known one that is called unknown:",
+            "The cheapest known rate, at which errors cost least, by the share of unknown images in use and the cost "
+            "of one that is taken for known, in units of a known one that is called unknown; at 0 all are called "
+            "unknown:",
             "",
             *table_lines(
-                ["unknown images, %", *(f"cost {each:g}" for each in COSTS)], cheapest, ["---:"] * (1 + len(COSTS))
+                ["unknown images, %", *(f"cheapest known rate at cost {each:g}, %" for each in COSTS)],
+                cheapest,
+                ["---:"] * (1 + len(COSTS)),
             ),
             "",
             "`proser calibrate MODEL --data DATA --unknown-share SHARE --cost COST` takes the cheapest rate, "
@@ -92,4 +95,4 @@ class KnownRates:
         try:
             return percent(self.cheapest(share, cost))
         except CalibrationError:
-            return "none: all unknown"
+            return percent(0.0)

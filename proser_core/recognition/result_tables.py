@@ -11,9 +11,10 @@ KNOWN_COLUMNS = {
 
 
 def known_columns(cells: Callable[[str], list[str]]) -> dict[str, str]:
-    """KNOWN_COLUMNS, without the balanced accuracy where its cells are those of the accuracy."""
+    """KNOWN_COLUMNS, without the balanced accuracy where its cells are those of the accuracy, or have no value."""
     accuracy, balanced = (cells(KNOWN_COLUMNS[name]) for name in ("accuracy", "balanced"))
-    return {name: metric for name, metric in KNOWN_COLUMNS.items() if name != "balanced" or accuracy != balanced}
+    says_more = accuracy != balanced and not {*balanced} <= {"-"}
+    return {name: metric for name, metric in KNOWN_COLUMNS.items() if name != "balanced" or says_more}
 
 
 def known_legend(columns: Collection[str]) -> str:

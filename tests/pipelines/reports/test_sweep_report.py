@@ -43,6 +43,7 @@ from proser_core.config import FinetuneConfig
 from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS
 from proser_core.jobs.selection import select
 from proser_core.recognition.metrics import SettingMetrics
+from proser_core.recognition.result_tables import known_columns
 
 
 @settings(max_examples=20)
@@ -273,8 +274,8 @@ def test_one_number_of_unknown_classes_names_its_column() -> None:
 
 
 def test_the_page_of_a_run_without_a_space_has_the_name_of_its_recipe() -> None:
-    assert results_page(table(OWN_SPACE, GRID[:1], range(1), by_weights)).startswith("# made\n")
-    assert results_page(trade_off()).startswith("# made: trade_off\n")
+    assert results_page(table(OWN_SPACE, GRID[:1], range(1), by_weights)).startswith("# Results of recipe made\n")
+    assert results_page(trade_off()).startswith("# Results of recipe made, search space trade_off\n")
 
 
 def test_a_run_says_which_network_it_takes_or_which_better_one_it_passes_over() -> None:
@@ -282,3 +283,9 @@ def test_a_run_says_which_network_it_takes_or_which_better_one_it_passes_over() 
     assert choice_facts(evaluation) == ["The control is better."]
     assert choice_facts({**evaluation, "network": "PROSER", "passed_over": ""}) == ["Network of the model: PROSER."]
     assert choice_facts({**evaluation, "passed_over": ""}) == []
+
+
+def test_the_balanced_accuracy_has_no_column_where_it_has_no_value_or_is_the_accuracy() -> None:
+    for balanced, shown in ((["-", "-"], False), (["90.0", "80.0"], False), (["-", "79.9"], True)):
+        found = known_columns(lambda metric, cells=balanced: cells if "balanced" in metric else ["90.0", "80.0"])
+        assert ("balanced" in found) == shown

@@ -93,7 +93,7 @@ def test_where_nothing_is_told_apart_it_is_cheapest_to_call_everything_unknown_o
     assert rates.cheapest(0.1) == 1.0
     with pytest.raises(CalibrationError, match="with 90 % unknown images and a cost of 10 it is cheapest"):
         rates.cheapest(0.9, 10.0)
-    assert "none: all unknown" in "\n".join(rates.lines())
+    assert "| 50 | 100.0 | 0.0 |" in rates.lines()
 
 
 def test_without_an_unknown_image_there_is_nothing_to_say() -> None:

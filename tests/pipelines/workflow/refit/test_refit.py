@@ -118,7 +118,7 @@ class TestRun:
         assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUROC" in model_card(model.classifier)
         assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model_card(model.classifier)
         results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
-        (own,) = [result for result in results if result.startswith("# folder\n")]
+        (own,) = [result for result in results if result.startswith("# Results of recipe folder\n")]
         assert "Every class is known. Selected on a proxy, with some classes held out: beta" in own
         card = next(run_folder.storage.glob(f"evaluate/*/classifier/{MODEL_CARD}"))
         assert "nan" not in card.read_text()
