@@ -16,7 +16,7 @@ class Energy(ScoreFunction):
 
     name = titles.ENERGY
     source = "Liu et al. 2020"
-    formula = "- log of the sum of exponentials of the known logits"
+    formula = "minus the log of the sum of exponentials of the known logits"
 
     def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
         return -known.double().logsumexp(1)

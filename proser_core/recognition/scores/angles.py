@@ -28,7 +28,7 @@ class Cosine(EmbeddingScore):
 
     name = titles.COSINE
     source = "Techapanurak et al. 2020"
-    formula = "- largest cosine to a known class"
+    formula = "minus the largest cosine to a known class"
     reads_training = False
     reads_validation = True  # of any table it reads the classifier alone
 
@@ -56,7 +56,7 @@ class MaxLogitAndCosine(EmbeddingScore):
 
     name = titles.MAX_LOGIT_COSINE
     source = "docs/method-notes.md"
-    formula = "- best known logit - largest cosine to a known class, standardised"
+    formula = "minus the best known logit, minus the largest cosine to a known class, standardised"
     reads_training = False
     reads_validation = True
 

@@ -29,7 +29,7 @@ class BoundaryDistance(EmbeddingScore):
 
     name = titles.FDBD
     source = "Liu and Qin 2024"
-    formula = "- mean distance to decision boundaries, by that to the mean embedding"
+    formula = "minus the mean distance to decision boundaries, by that to the mean embedding"
 
     @classmethod
     def fit(cls, training: LogitTable, targets: np.ndarray) -> Self:

@@ -19,7 +19,7 @@ class MaxSoftmaxProbability(ScoreFunction):
 
     name = titles.MSP
     source = "Hendrycks and Gimpel 2017"
-    formula = "- log of the largest known probability"
+    formula = "minus the log of the largest known probability"
 
     def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
         known = known.double()
@@ -36,7 +36,7 @@ class MaxLogit(ScoreFunction):
 
     name = titles.MAX_LOGIT
     source = "Vaze et al. 2022"
-    formula = "- best known logit"
+    formula = "minus the best known logit"
 
     def in_torch(self, known: "Tensor", dummies: "Tensor") -> "Tensor":
         return -known.amax(1)

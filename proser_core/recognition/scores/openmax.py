@@ -44,7 +44,7 @@ class OpenMax(ScoreFunction):
     name = titles.OPENMAX
     source = "Bendale and Boult 2016"
     reads_training = True
-    formula = "- log of the largest known probability, revised"
+    formula = "minus the log of the largest known probability, revised"
 
     distance: ClassVar[Distance] = staticmethod(eucos)
 
