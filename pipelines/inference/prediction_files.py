@@ -1,6 +1,7 @@
 """Files of predictions, one row per image, written part by part: Parquet, CSV or JSON lines.
 
-Columns: image, label, unknown, unknown_score, p_CLASS ..., p_unknown, and error: why the image was skipped, else empty.
+Columns: image, label, unknown, unknown_score, nearest_class, p_CLASS ..., p_unknown, and error: why the image was
+skipped, else empty. Numbers in text are rounded as the server's are; Parquet has all their digits.
 """
 
 import csv
@@ -16,7 +17,8 @@ from pyarrow import parquet
 
 from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
-from proser_core.recognition.open_set_classifier import probability_columns
+from pipelines.serving.prediction_rows import rounded
+from proser_core.recognition.open_set_classifier import Predictions, probability_columns
 from proser_core.store.files import disk_full_errors, temporary_path
 
 Write = Callable[[PredictedPart], None]
@@ -50,12 +52,19 @@ def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write
 
 
 def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any]]:
-    columns = part.predictions.columns(class_names)
+    columns = _predicted(rounded(part.predictions), class_names)
     plain = {name: values if isinstance(values, list) else values.tolist() for name, values in columns.items()}
     for row, name in enumerate(part.names):
         yield {"image": utf8_text(name), **{column: values[row] for column, values in plain.items()}, "error": ""}
     for failure in part.failures:
         yield {"image": utf8_text(failure.name), **dict.fromkeys(plain), "error": utf8_text(failure.reason)}
+
+
+def _predicted(predictions: Predictions, class_names: list[str]) -> dict[str, Any]:
+    """Columns of the classified images, but for their names."""
+    columns = predictions.columns(class_names)
+    columns["nearest_class"] = [class_names[index] for index in predictions.known_predictions.tolist()]
+    return {name: columns[name] for name in _columns(class_names) if name in columns}
 
 
 @contextmanager
@@ -81,13 +90,13 @@ def _jsonl(path: Path, class_names: list[str]) -> Iterator[Write]:
 
 @contextmanager
 def _parquet(path: Path, class_names: list[str]) -> Iterator[Write]:
-    kinds = {"image": pa.string(), "label": pa.string(), "unknown": pa.bool_(), "error": pa.string()}
+    kinds = {**dict.fromkeys(("image", "label", "nearest_class", "error"), pa.string()), "unknown": pa.bool_()}
     schema = pa.schema([(name, kinds.get(name, pa.float64())) for name in _columns(class_names)])
     waiting: list[pa.Table] = []
     with parquet.ParquetWriter(path, schema) as writer:
 
         def write(part: PredictedPart) -> None:
-            names, columns = list(map(utf8_text, part.names)), part.predictions.columns(class_names)
+            names, columns = list(map(utf8_text, part.names)), _predicted(part.predictions, class_names)
             failed = [{"image": utf8_text(each.name), "error": utf8_text(each.reason)} for each in part.failures]
             waiting.append(pa.table({"image": names, **columns, "error": [""] * len(names)}, schema))
             waiting.append(pa.Table.from_pylist(failed, schema))
@@ -104,7 +113,7 @@ def _parquet(path: Path, class_names: list[str]) -> Iterator[Write]:
 
 
 def _columns(class_names: list[str]) -> list[str]:
-    return ["image", "label", "unknown", "unknown_score", *probability_columns(class_names), "error"]
+    return ["image", "label", "unknown", "unknown_score", "nearest_class", *probability_columns(class_names), "error"]
 
 
 FORMATS = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}

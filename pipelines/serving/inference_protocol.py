@@ -43,13 +43,13 @@ def tensors(class_names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
 
 def outputs_of(predictions: Predictions, request: InferenceRequest) -> list[dict[str, Any]]:
     """The outputs that were asked for; probabilities in the order of the classes, unknown last."""
-    scores, probabilities = rounded(predictions)
+    shown = rounded(predictions)
     images, columns = predictions.probabilities.shape
     values: dict[str, list[Any]] = {
         "label": predictions.labels,
         "unknown": (predictions.indices == columns - 1).tolist(),
-        "unknown_score": scores,
-        "probabilities": [value for row in probabilities for value in row],
+        "unknown_score": shown.unknown_scores.tolist(),
+        "probabilities": shown.probabilities.ravel().tolist(),
     }
     wanted = list(DATATYPES) if request.outputs is None else [each.name for each in request.outputs]
     shapes = {name: [images, columns] if name == "probabilities" else [images] for name in wanted}

@@ -1,6 +1,9 @@
-"""Predictions in a response: numbers rounded for JSON, and a row per image."""
+"""Predictions as text: numbers rounded, and a row per image for JSON."""
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from proser_core.naming import UNKNOWN
 from proser_core.recognition.open_set_classifier import Predictions
@@ -8,16 +11,17 @@ from proser_core.recognition.open_set_classifier import Predictions
 DIGITS = 6
 
 
-def rounded(predictions: Predictions) -> tuple[list[float], list[list[float]]]:
-    """Unknown scores to DIGITS significant digits, and probabilities to as many decimals. A score keeps its sign, which
-    is the decision, and the order of either stays; what is rounded away is less than another batch changes."""
-    scores = [float(f"{score:.{DIGITS}g}") for score in predictions.unknown_scores.tolist()]
-    return scores, predictions.probabilities.round(DIGITS).tolist()
+def rounded(predictions: Predictions) -> Predictions:
+    """The same with unknown scores to DIGITS significant digits, and probabilities to as many decimals. A score keeps
+    its sign, which is the decision, and the order of either stays; what is rounded away is less than another batch
+    changes."""
+    scores = np.array([float(f"{score:.{DIGITS}g}") for score in predictions.unknown_scores.tolist()])
+    return replace(predictions, unknown_scores=scores, probabilities=predictions.probabilities.round(DIGITS))
 
 
 def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict[str, Any]]:
     """The predictions as rows for JSON."""
-    names = (*class_names, UNKNOWN)
+    names, shown = (*class_names, UNKNOWN), rounded(predictions)
     return [
         {
             "label": label,
@@ -30,7 +34,8 @@ def rows_of(predictions: Predictions, class_names: tuple[str, ...]) -> list[dict
             predictions.labels,
             predictions.indices.tolist(),
             predictions.known_predictions.tolist(),
-            *rounded(predictions),
+            shown.unknown_scores.tolist(),
+            shown.probabilities.tolist(),
             strict=True,
         )
     ]

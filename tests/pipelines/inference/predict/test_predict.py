@@ -50,12 +50,13 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def assert_as_predicted(rows: list[dict[str, Any]], classifier: OpenSetClassifier, pixels: np.ndarray) -> None:
     want = classifier.predict(pixels)
     assert [Path(row["image"]).name for row in rows] == [f"{number:03}.png" for number in range(len(pixels))]
-    for row, label, score, probabilities in zip(
-        rows, want.labels, want.unknown_scores, want.probabilities, strict=True
+    for row, label, score, nearest, probabilities in zip(
+        rows, want.labels, want.unknown_scores, want.known_predictions, want.probabilities, strict=True
     ):
         if abs(score) > 1e-4:
             assert row["label"] == label
             assert str(row["unknown"]) == str(label == "unknown")
+            assert row["nearest_class"] == classifier.class_names[nearest]
         assert float(row["unknown_score"]) == pytest.approx(score, abs=1e-4)
         got = [float(value) for name, value in row.items() if name.startswith("p_")]
         np.testing.assert_allclose(got, probabilities, atol=1e-4)
@@ -71,6 +72,8 @@ def test_one_row_per_image_as_the_classifier_predicts_and_skipped_ones_with_thei
     assert code == 1
     *rows, last = rows_of(output)
     assert_as_predicted(rows, classifier, pixels)
+    cells = [float(value) for row in rows for name, value in row.items() if name == "unknown_score"]
+    assert ending == ".parquet" or [float(f"{cell:.6g}") for cell in cells] == cells
     assert last["image"] == str(images / "999.png")
     assert "cannot be decoded" in last["error"]
     assert not last["label"]

@@ -191,4 +191,6 @@ class TestNumbers:
     def test_a_score_next_to_the_threshold_keeps_its_sign(self) -> None:
         scores, known = np.array([-1e-12, 0.0, 1e-12, 1 / 3]), np.zeros(4, np.int64)
         predictions = Predictions(["a"] * 4, known, scores, np.full((4, 3), 1 / 3), known)
-        assert rounded(predictions) == ([-1e-12, 0.0, 1e-12, 0.333333], [[0.333333] * 3] * 4)
+        found = rounded(predictions)
+        assert found.unknown_scores.tolist() == [-1e-12, 0.0, 1e-12, 0.333333]
+        assert found.probabilities.tolist() == [[0.333333] * 3] * 4
