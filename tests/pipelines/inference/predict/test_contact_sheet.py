@@ -33,19 +33,29 @@ def test_a_contact_sheet_says_what_each_image_was_called_and_frames_the_unknown_
     monkeypatch.setattr(contact_sheet, "write_picture", lambda figure, path: figures.append(figure))
     names = [f"folder/{number}.png" for number in range(len(pixels))]
     part = predict_part(classifier, Decoded(names, pixels, []), "cpu", contact_sheet.NUM_IMAGES)
-    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.png")
+    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.png", classifier.class_names)
     sheet.add(part)
     assert sheet.save()
-    called = dict(zip(names, zip(part.predictions.labels, part.predictions.unknown_scores, strict=True), strict=True))
+    found = part.predictions
+    nearest = [classifier.class_names[index] for index in found.known_predictions]
+    called = dict(zip(names, zip(found.labels, found.unknown_scores, nearest, strict=True), strict=True))
+    assert f"{len(names)} images, {found.labels.count('unknown')} unknown" in figures[0].get_suptitle()
     drawn = [axes for axes in figures[0].axes if axes.get_xlabel()]
     assert len(drawn) == min(len(names), contact_sheet.NUM_IMAGES)
     for axes in drawn:
-        label, against, name = axes.get_xlabel().split("\n")
-        expected, score = called[f"folder/{name}"]
-        assert label == expected
-        assert against == f"{score:.2f} {'>' if score > 0 else '≤'} 0"
+        said, *like, name = axes.get_xlabel().split("\n")
+        label, score, nearest_class = called[f"folder/{name}"]
+        assert said == f"{label}, {score:.2f}"
+        assert like == ([f"most like {nearest_class}"] if label == "unknown" else [])
         assert axes.get_frame_on() == (label == "unknown")
     assert {axes.get_frame_on() for axes in drawn} == {True, False}
+
+
+def test_images_of_one_name_are_told_apart_by_their_folders() -> None:
+    paths = ["/new/cat/1.png", "/new/dog/1.png", "/old/dog/1.png", "2.png", "/a/2.png", "/new/dog/3.png", "x", "x"]
+    assert contact_sheet.unique_endings(paths) == [
+        "cat/1.png", "new/dog/1.png", "old/dog/1.png", "2.png", "a/2.png", "3.png", "x", "x"
+    ]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("error")
@@ -53,7 +63,7 @@ def test_a_contact_sheet_shows_letters_that_its_font_lacks_by_their_number(
     classifier: OpenSetClassifier, pixels: np.ndarray, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     names = ["日本.png", "日光.png", "a\tb\n.png", "été Ж.png"]
-    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.svg")
+    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.svg", classifier.class_names)
     sheet.add(predict_part(classifier, Decoded(names, pixels[:4], []), "cpu", contact_sheet.NUM_IMAGES))
     monkeypatch.setitem(rcParams, "svg.fonttype", "none")
     assert sheet.save()
