@@ -91,7 +91,8 @@ def _called(image: _Image) -> list[str]:
 
 def _lines(name: str) -> list[str]:
     """An ending of a path on one line, or a line for each of its folders where it is long."""
-    return [_drawn(name)] if len(name) <= MAX_NAME else list(map(_drawn, name.split("/")))
+    *folders, last = name.split("/") if len(name) > MAX_NAME else [name]
+    return [*(f"{_drawn(folder)}/" for folder in folders), _drawn(last)]
 
 
 def _drawn(name: str) -> str:
