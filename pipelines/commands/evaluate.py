@@ -74,6 +74,7 @@ def evaluate(request: EvaluateRequest, console: Console) -> int:
         console.print(table)
     lines = [f"counted as unknown: {', '.join(unknown)}" if unknown else "no folder of an unknown class"]
     lines += _missing_scores(compared, model.classifier) if compared else []
+    lines += [_too_few_kept(model)] if found.keeps_too_few else []
     if request.output is not None:
         about = {"model": model.title, "data": str(request.data), **asdict(found)}
         about |= {"scores": asdict(compared)} if compared else {}
@@ -105,8 +106,20 @@ def _metrics_table(title: str, found: "FolderMetrics") -> Table:
     head = f"{title}: {counted(found.num_known, 'image')} of known classes, {found.num_unknown} of others, %"
     table = TitledTable(title=escape(shown(head)), box=box.SIMPLE_HEAD, show_header=False)
     for name, value in found.metrics.items():
-        table.add_row(METRICS[name], "-" if value is None else percent(value))
+        note = _known_note(found) if name == "known_rate" else ""
+        table.add_row(METRICS[name], "-" if value is None else percent(value), note)
     return table
+
+
+def _known_note(found: "FolderMetrics") -> str:
+    low, high = found.known_interval or (0.0, 1.0)
+    return f"target {100 * found.target_rate:.4g}; 95 % interval {percent(low)} to {percent(high)}"
+
+
+def _too_few_kept(model: "LoadedModel") -> str:
+    words = "keeps fewer known images than it was calibrated for"
+    advice = f"`proser calibrate {model.uri} --data FOLDER` sets the threshold on images of your own"
+    return words if model.version is None else f"{words}: {advice}"
 
 
 def _score_table(compared: "ScoreComparison", classifier: "OpenSetClassifier") -> Table:

@@ -1,16 +1,23 @@
 """`proser models`: list the versions of a registered model."""
 
+import shlex
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
 
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say
-from pipelines.tracking.server import connect, shown_uri
+from pipelines.tracking.server import all_pages, connect, get_or_none, shown_uri
 from pipelines.workflow.requests import ModelName
-from proser_core.titles import METRICS, best_marked
+from proser_core.titles import METRICS, best_marked, first_names
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+    from pipelines.tracking.versions import Version
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 HEADS = (METRICS["macro_f1"], METRICS["auroc"], "accuracy", "known")
@@ -54,7 +61,8 @@ def print_models(name: str, console: Console) -> None:
     for version, *figures in zip(versions, *columns, strict=True):
         seconds = time.time() - version.created
         age = next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")
-        recalibrated = [f"recalibrated from {number}"] if (number := version.tags.get(CALIBRATED_FROM)) else []
+        source = version.tags.get(CALIBRATED_FROM)
+        recalibrated = [f"recalibrated from {source}", *_target(client, version)] if source else []
         table.add_row(
             version.number,
             "\n".join(sorted(alias for alias, number in aliases.items() if str(number) == version.number)),
@@ -63,3 +71,14 @@ def print_models(name: str, console: Console) -> None:
             age,
         )
     console.print(table)
+    names = {model.name for model in all_pages(client.search_registered_models)}
+    if others := sorted(names - {name}):
+        say(console, f"other models: {first_names(others)}; --model-name {shlex.quote(others[0])}")
+
+
+def _target(client: "MlflowClient", version: "Version") -> list[str]:
+    """What a recalibrated version was made to keep, from the run of its calibration, if that is still there."""
+    run_id = client.get_model_version(version.name, version.number).run_id
+    run = get_or_none(lambda: client.get_run(run_id)) if run_id else None
+    rate = run.data.params.get("target_rate") if run else None
+    return [f"to keep {100 * float(rate):.4g} %"] if rate else []

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from scipy.stats import binomtest, ks_2samp, kstwobign
+from scipy.stats import ks_2samp, kstwobign
 
 from pipelines.reports.figures.style import VERMILLION, bin_edges, entitle, num_bins
+from proser_core.recognition.class_report import wilson_interval
 
 LEVEL = 0.01  # of significance: the probability of a false alarm on images of the same kind
 
@@ -41,13 +42,12 @@ def measure_drift(new: np.ndarray, validation: np.ndarray) -> Drift:
     """Compare unknown scores float[N] of new images, above 0 for unknown, with float[M] of the validation images, which
     are all of known classes."""
     unknown = int((new > 0).sum())
-    interval = binomtest(unknown, len(new)).proportion_ci(0.95, method="wilson")
     test = ks_2samp(new, validation)
     return Drift(
         count=len(new),
         validation=len(validation),
         unknown_share=unknown / len(new),
-        interval=(float(interval.low), float(interval.high)),
+        interval=wilson_interval(unknown, len(new)),
         expected_share=float((validation > 0).mean()),
         distance=float(test.statistic),
         p_value=float(test.pvalue),

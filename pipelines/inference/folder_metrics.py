@@ -6,6 +6,7 @@ import numpy as np
 
 from pipelines.inference.labelled_folder import FolderLogits
 from proser_core.data.splits.class_split import ClassSplit
+from proser_core.recognition.class_report import wilson_interval
 from proser_core.recognition.metrics import evaluate_settings
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scoring import score
@@ -21,6 +22,14 @@ class FolderMetrics:
     metrics: dict[str, float | None]
     classes: dict[str, dict[str, float]]
     """By folder: number of images, share accepted as known, and share classified correctly."""
+    target_rate: float
+    known_interval: tuple[float, float] | None
+    """The share of known images that the model was calibrated to keep, and the 95 % interval (Wilson) of that kept."""
+
+    @property
+    def keeps_too_few(self) -> bool:
+        """Whether fewer known images stay known than the calibration promises, beyond doubt."""
+        return self.known_interval is not None and self.known_interval[1] < self.target_rate
 
 
 def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> FolderMetrics:
@@ -29,15 +38,18 @@ def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> Folde
     targets, scores = scored.targets(names), score(scored.logits, classifier.score_function, classifier.calibration)
     is_known = targets < len(names)
     metrics: dict[str, float | None] = dict.fromkeys(METRICS)
+    interval = None
     if is_known.any():
         settings = () if is_known.all() else (1,)  # all unknown classes count as one
         split = ClassSplit(tuple(range(len(names))), (len(names),), settings)
         flat = evaluate_settings(scores, targets, targets, split).flat()
         metrics |= {name: flat[key] for key in flat if (name := key.rpartition("/")[2]) in metrics}
+        interval = wilson_interval(int(scores.accepted[is_known].sum()), int(is_known.sum()))
     if not is_known.all():
         metrics["unknown_found"] = float((~scores.accepted[~is_known]).mean())
     classes = _by_folder(scored, targets, scores.predictions, len(names))
-    return FolderMetrics(int(is_known.sum()), int((~is_known).sum()), metrics, classes)
+    target = classifier.calibration.target_rate
+    return FolderMetrics(int(is_known.sum()), int((~is_known).sum()), metrics, classes, target, interval)
 
 
 def _by_folder(

@@ -65,11 +65,8 @@ class ClassReport:
     def interval(self, number: int) -> tuple[float, float]:
         """Wilson's 95 % interval of the share of a class's images that are named correctly, unknown ones found.
         Raises ValueError for a class without an image."""
-        from scipy.stats import binomtest  # slow to load
-
         row = self.confusion[number]
-        found = binomtest(int(row[number]), int(row.sum())).proportion_ci(0.95, method="wilson")
-        return float(found.low), float(found.high)
+        return wilson_interval(int(row[number]), int(row.sum()))
 
     def rows(self) -> list[tuple[str, ...]]:
         """A row of text under HEADER for each class, the worst first; those without an image last."""
@@ -102,3 +99,11 @@ class ClassReport:
             "",
             *table_lines(HEADER, rows[:LISTED], RULE),
         ]
+
+
+def wilson_interval(hits: int, count: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, `hits` of `count`. Raises ValueError for a count of 0."""
+    from scipy.stats import binomtest  # slow to load
+
+    found = binomtest(hits, count).proportion_ci(0.95, method="wilson")
+    return float(found.low), float(found.high)

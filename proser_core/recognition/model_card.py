@@ -17,14 +17,13 @@ Results = Mapping[str, float]
 def model_card(classifier: TrainedClassifier) -> str:
     """Markdown. Results are those of the calibration that the classifier was trained with, and say so where it has
     another one since."""
-    measured = {"this model": classifier.results, **classifier.controls}
+    measured = {_own_row(classifier): classifier.results, **classifier.controls}
     tested = "test/closed_set_accuracy" in classifier.results
     scores = _scores(measured) if tested else ["None were measured on test images."]
-    results = ["## Results", "", *scores, *_proxy(classifier)]
+    results = ["## Results", "", *_recalibrated(classifier), *scores, *_proxy(classifier)]
     if classifier.classes is not None:
         results += ["", "### Classes", "", *classifier.classes.lines()]
     results += [line for name, note in classifier.notes.items() for line in ("", f"{name}: {note}.")]
-    results += _recalibrated(classifier)
     decides = [*_decides(classifier), "", *_known_rates(classifier)]
     return "\n".join([*_knows(classifier), "", *_members(classifier), *decides, *results, "", *_limits(classifier)])
 
@@ -53,7 +52,7 @@ def _members(classifier: TrainedClassifier) -> list[str]:
     """Lines on an ensemble: what it is the mean of, what it costs, and how it compares with its members."""
     if classifier.forward_passes == 1:
         return []
-    rows = {"this model": classifier.results, **{each.name: each.results for each in classifier.members}}
+    rows = {_own_row(classifier): classifier.results, **{each.name: each.results for each in classifier.members}}
     lines = [
         "## Ensemble",
         "",
@@ -105,8 +104,12 @@ def _recalibrated(classifier: TrainedClassifier) -> list[str]:
     measured = classifier.results.get("calibration/bias", classifier.calibration.bias)
     if measured == classifier.calibration.bias:
         return []
-    before = f"Measured with the threshold {-measured:.4f}, on the images of its training"
-    return ["", f"{before}; the new threshold was not evaluated."]
+    before = f"Test images were measured before the recalibration, with the threshold {-measured:.4f}"
+    return [f"{before}; the new threshold was not evaluated.", ""]
+
+
+def _own_row(classifier: TrainedClassifier) -> str:
+    return "before recalibration" if _recalibrated(classifier) else "this model"
 
 
 def _scores(rows: Mapping[str, Results]) -> list[str]:
@@ -173,11 +176,14 @@ def _proxy(classifier: TrainedClassifier) -> list[str]:
 
 def _limits(classifier: TrainedClassifier) -> list[str]:
     unknown, score = percent(1 - classifier.calibration.target_rate), classifier.score_function
+    rate = classifier.results.get(KNOWN_COLUMNS["known"])
+    were = "" if rate is None or _recalibrated(classifier) else f" ({percent(1 - rate)} % of the test images were)"
     limits = [
         "## Limits",
         "",
-        f"- About {unknown} % of known images are called unknown by construction, more where new images differ from "
-        "those of the calibration (`proser drift` compares them), or where these also chose among many networks.",
+        f"- About {unknown} % of known images are called unknown by construction{were}, more where new images "
+        "differ from those of the calibration (`proser drift` compares them), or where these also chose among many "
+        "networks.",
         "- How many unknown images are found depends on how much they resemble a known class; the results say how well "
         "it went on the classes that were tested with, and promise nothing about others.",
         "- The probabilities are not calibrated as frequencies; the decision and the order of unknown scores are what "

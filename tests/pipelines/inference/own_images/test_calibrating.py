@@ -54,7 +54,9 @@ def test_it_registers_a_version_that_keeps_the_new_share_and_changes_nothing_els
         np.testing.assert_array_equal(made.classifier.net.state_dict()[name].numpy(), weights.numpy())
     assert f"{100 * kept / len(scores):.1f} % of {len(scores)} images stay known (target 80 %)" in text
     assert f"models:/own/{made.version.number} (candidate); the champion is version 1" in text
-    assert " recalibrated from 1 " in printed(print_models, "own")[1]
+    listed = printed(print_models, "own")[1]
+    assert " recalibrated from 1 " in listed
+    assert f" to keep {100 * made.classifier.calibration.target_rate:.4g} % " in listed
     figures = {name: float(made.version.tags[name]) for name in ("dev/auroc", "val/known_rate")}
     assert figures["dev/auroc"] == pytest.approx(classifier.results["dev/auroc"], abs=1e-6), "it is rounded once"
     assert figures["val/known_rate"] < classifier.results["val/known_rate"] - 0.05
@@ -114,8 +116,12 @@ def test_its_card_says_what_was_measured_with_what(registry: Registry, known: Pa
     assert "(target 85 %)" in card
     assert "`proser calibrate` fits it to other images, which must not be those of the training." in card
     before = load("models:/own/1").classifier
-    assert f"Measured with the threshold {-before.calibration.bias:.4f}" in card
-    assert "Measured with the threshold" not in model_card(before)
+    notice = f"before the recalibration, with the threshold {-before.calibration.bias:.4f}"
+    assert card.index(notice) < card.index("| before recalibration |")
+    assert "| this model |" not in card
+    assert "recalibration" not in model_card(before)
+    assert "% of the test images were)" in model_card(before)
+    assert "% of the test images were)" not in card
     assert "Of the known test images" in model_card(before)
     assert "Of the known test images" not in card
     assert card.count("## Results") == 1

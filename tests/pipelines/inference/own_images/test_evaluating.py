@@ -95,6 +95,16 @@ class TestEvaluating:
         strangers = sorted(set(images.class_names) - set(classifier.class_names))
         assert f"counted as unknown: {', '.join(strangers)}" in text
 
+    def test_it_says_where_fewer_known_images_stay_known_than_promised(
+        self, registry: Registry, classifier: OpenSetClassifier, known: Path
+    ) -> None:
+        for bias, says in ((-1e9, False), (1e9, True)):
+            calibration = replace(classifier.calibration, bias=bias)
+            version = registry.add(replace(classifier, calibration=calibration)).version
+            _, text = printed(evaluate, EvaluateRequest(f"models:/own/{version}", known))
+            assert f"target {100 * calibration.target_rate:.4g}; 95 % interval" in text
+            assert (f"calibrated for: `proser calibrate models:/own/{version} --data FOLDER`" in text) == says
+
     def test_classes_of_the_model_that_the_folder_lacks_cost_no_macro_f1(
         self, registry: Registry, classifier: OpenSetClassifier, labelled: Path, tmp_path: Path
     ) -> None:

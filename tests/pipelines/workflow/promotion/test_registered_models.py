@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import mlflow
@@ -41,7 +42,15 @@ def test_no_name_in_the_list_is_cut_at_80_columns(registry: Registry, classifier
     _, text = printed(print_models, registry.name, width=80)
     assert {"champion", "candidate", "cifar100-cpu-finetune"} <= set(text.split())
     assert {"macro-F1", "AUROC", "accuracy", "known"} <= set(text.split())
-    assert max(map(len, text.splitlines()[1:])) <= 80
+    assert max(len(line) for line in text.splitlines()[1:] if not line.startswith("other models: ")) <= 80
+
+
+def test_the_list_of_one_model_names_the_others(registry: Registry, classifier: OpenSetClassifier) -> None:
+    registry.add(classifier)
+    other = replace(registry, name=f"a-{registry.name}")
+    other.add(classifier)
+    _, text = printed(print_models, registry.name)
+    assert f"; --model-name {min(m.name for m in registry.client.search_registered_models())}" in text
 
 
 @pytest.mark.parametrize(
