@@ -95,8 +95,10 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
         lines.append(f"written: {request.output}")
     elif findings:
         lines.append("-o PAGE.html shows them as pictures")
-    train = shlex.join(["proser", "run", "folder", "--data-dir", str(request.my_images), *group_options(data)])
-    lines.append(f"{'Then train' if findings else 'Train'}: {train} (or folder-pretrained)")
+    train = shlex.join(
+        ["proser", "run", "folder-pretrained", "--data-dir", str(request.my_images), *group_options(data)]
+    )
+    lines.append(f"{'Then train' if findings else 'Train'}: {train} (or folder)")
     for line in lines:
         say(console, line)
     return 0

@@ -108,7 +108,7 @@ def serve(request: ServeRequest, console: Console) -> int:
         state = ask(60)
         say(console, f"{state['model']}: {state['classes']} classes, and unknown")
         address = f"http://{f'[{request.host}]' if ':' in request.host else request.host}:{request.port}"
-        say(console, f"{address}/predict  (in a browser: {address}; all routes: /docs; stop with Ctrl-C)")
+        say(console, f"{address}  (for programs: {address}/predict; all routes: /docs; stop with Ctrl-C)")
         several = request.least_and_most[1] > 1
         return ReplicaMonitor(ask, state["model"], several, console, status).until(signals)
 

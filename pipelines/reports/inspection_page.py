@@ -29,6 +29,7 @@ def facts_of(inspection: Inspection) -> dict[str, str]:
     sides = np.array([(photo.width, photo.height) for photo in photos])
     by_area = np.argsort(sides.prod(axis=1), kind="stable")
     smallest, median, largest = (sides[by_area[at]] for at in (0, len(sides) // 2, -1))
+    ends = f"{_size(smallest)} to {_size(largest)} pixels, median {_size(median)}"
     formats = Counter(photo.format for photo in photos).most_common()
     sizes = np.bincount(inspection.groups)
     own = Counter(PART_TITLES[part] for part in inspection.parts.tolist())
@@ -38,7 +39,7 @@ def facts_of(inspection: Inspection) -> dict[str, str]:
         "images": f"{len(photos):,} in {len(listing.class_names)} class{'es' if len(listing.class_names) > 1 else ''}"
         + (f": {parts}" if parts else "")
         + (f"; those for {drawn} are drawn from the training images" if drawn else ""),
-        "sizes": f"{_size(smallest)} to {_size(largest)} pixels, median {_size(median)}",
+        "sizes": f"all {_size(median)} pixels" if (sides == sides[0]).all() else ends,
         "formats": ", ".join(f"{name} {count:,}" for name, count in formats),
         "groups": f"{len(sizes):,}, the largest of {counted(int(sizes.max()), 'image')}; {_divided(inspection)}",
         "flips": inspection.mirroring.reason,

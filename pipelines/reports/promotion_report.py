@@ -41,7 +41,7 @@ class Contender:
 def comparison_tables(comparison: Comparison, candidate: Contender, champion: Contender) -> list[Table]:
     """Tables for the terminal: the metrics that decide, then those on test images, if both have any."""
     bold = "[bold]{}[/bold]"
-    deciding = _table(_title(comparison), candidate, champion, "95 % interval", "")
+    deciding = _table(_title(comparison), candidate, champion, "95 % interval", "verdict")
     for row in _deciding(comparison, bold):
         deciding.add_row(*row)
     name = f"known rate{', of all its images' * bool(comparison.common)}"
@@ -89,7 +89,10 @@ def decision_note(
     parts = [f"# {title}\n", *(f"- Objection: {objection}." for objection in objections)]
     parts += [] if objections else ["No objection."]
     if comparison is not None:
-        parts += [f"\n{_title(comparison)}.\n", markdown_table([*head, "95 % interval", ""], _deciding(comparison))]
+        parts += [
+            f"\n{_title(comparison)}.\n",
+            markdown_table([*head, "95 % interval", "verdict"], _deciding(comparison)),
+        ]
         parts += [
             f"Known rate of the candidate on all its validation images: {percent(comparison.known_rate)} % "
             f"(95 % interval to {percent(comparison.interval[1])} %), target {100 * comparison.target_rate:.4g} %."
@@ -138,7 +141,7 @@ def _title(comparison: Comparison) -> str:
     else:
         images = f"{known} and {'no unknown ones' if comparison.common else unknown}"
     points = f"{100 * comparison.tolerance:g}"
-    return f"in percent, on {images}; {points} point{'' if points == '1' else 's'} may be lost"
+    return f"in percent, on {images}; a loss of up to {points} point{'' if points == '1' else 's'} is accepted"
 
 
 def _deciding(comparison: Comparison, best: str = "**{}**") -> list[list[str]]:

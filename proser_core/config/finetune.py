@@ -16,8 +16,7 @@ LossForm = Literal["paper", "released"]
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneConfig(OptimizerConfig):
-    """Training with placeholders: a fine-tune, or a training from the first epoch (`start`). The class has the paper's
-    defaults; a help text shows those of the recipe."""
+    """Training with placeholders: a fine-tune, or a training from the first epoch (`start`)."""
 
     prefix: ClassVar[str] = "finetune."
 

@@ -31,7 +31,7 @@ def test_a_clean_folder_is_described_and_has_no_findings(tmp_path: Path, proser:
     assert (code, error) == (0, "")
     for part in (
         "12 in 2 classes; those for validation and test are drawn from the training images",
-        "120 x 120 to 120 x 120 pixels",
+        "all 120 x 120 pixels",
         "PNG 12",
         "12, the largest of 1 image; none is divided",
         "flips    harmless (auto: on): ",
@@ -39,7 +39,7 @@ def test_a_clean_folder_is_described_and_has_no_findings(tmp_path: Path, proser:
     ):
         assert part in re.sub(r" *\n +", " ", text), part
     assert "-o PAGE.html" not in text
-    assert text.endswith(f"\nTrain: proser run folder --data-dir {tmp_path / 'own'} (or folder-pretrained)\n")
+    assert text.endswith(f"\nTrain: proser run folder-pretrained --data-dir {tmp_path / 'own'} (or folder)\n")
 
 
 def test_findings_are_no_error_and_the_page_has_their_pictures(tmp_path: Path, proser: Proser) -> None:
@@ -91,7 +91,9 @@ def test_groups_are_made_as_a_run_makes_them(tmp_path: Path, proser: Proser) -> 
     assert "look-alikes" not in proser("inspect", str(root), "--data.no-group-near-duplicates")[1]
     grouped = proser("inspect", str(root), "--data.group-by", r"^(\d)")[1]  # 1, 10 and 11; 5 and its frame
     assert "\ngroups   10, the largest of 3 images" in grouped
-    assert f"\nThen train: proser run folder --data-dir {root} --data.group-by '^(\\d)' (or folder-pr" in grouped
+    assert (
+        f"\nThen train: proser run folder-pretrained --data-dir {root} --data.group-by '^(\\d)' (or folder" in grouped
+    )
 
 
 @pytest.mark.parametrize(

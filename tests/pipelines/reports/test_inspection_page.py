@@ -59,6 +59,13 @@ def test_a_finding_with_many_pictures_or_lines_says_how_many_are_left_out(
     assert "line 2" not in page
 
 
+def test_images_of_one_size_have_one_size(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (48, 40)).save(tmp_path / name / "image.png")
+    assert facts_of(inspect_folder(tmp_path, Grouping()))["sizes"] == "all 48 x 40 pixels"
+
+
 def test_a_clean_folder_has_a_page_too(inspection: Inspection) -> None:
     assert findings_of(inspection) == []
     page = inspection_page(inspection, [], "proser inspect").decode()
