@@ -103,8 +103,14 @@ def _modules() -> dict[str, str]:
     return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use."""
-    if name in __all__:
-        return getattr(import_module(_modules()[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+if not TYPE_CHECKING:  # a checker would take any name for one that is here
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name on first use."""
+        if name in __all__:
+            return getattr(import_module(_modules()[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -75,14 +75,16 @@ def resolve_precision(recipe: Recipe) -> bool:
 
 
 def usable_device(device: "torch.device | str") -> "torch.device":
-    """The device by its name. Raises ConfigError for one that torch does not know, and for a GPU that it does not
-    find."""
+    """The device by its name. Raises ConfigError for one that is neither the CPU nor a GPU, and for a GPU that torch
+    does not find."""
     import torch
 
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError):
         raise ConfigError(f"device got {device!r}; need cpu, or cuda for a GPU") from None
+    if found.type not in ("cpu", "cuda"):
+        raise ConfigError(f"device got {device!r}; need cpu, or cuda for a GPU")
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device got {found}, and torch finds no GPU here; give cpu, or fix the driver")
     return found

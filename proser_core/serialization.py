@@ -1,6 +1,7 @@
 """Dataclasses as JSON values and back; each value is checked against the type of its field."""
 
 import json
+import sys
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -44,6 +45,16 @@ def typed_values(cls: type[Any], values: Any, where: str) -> dict[str, Any]:
     return made
 
 
+def checked_value(kind: Any, value: Any, where: str) -> Any:
+    """A value as a field of type `kind` holds it: numbers of NumPy as Python's, whole ones as floats where those are
+    needed, lists as tuples. Raises ConfigError for a value of another type."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, kind):
+            raise ConfigError(f"{where} is {value!r}; need a {kind.__name__}")
+        return value
+    return _value(kind, list(value) if isinstance(value, tuple) else value, where)
+
+
 def _object(values: Any, where: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f"{where} is {values!r}; need an object of its fields by name")
@@ -75,6 +86,9 @@ def _tuple(parts: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
 
 
 def _plain(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    numpy = sys.modules.get("numpy")  # where it was not loaded, the value is none of its numbers
+    if numpy is not None and isinstance(value, numpy.generic):
+        value = value.item()
     if type(value) in kinds:
         return value
     if float in kinds and type(value) is int:

@@ -4,14 +4,16 @@ import io
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from proser_core.baselines import METHODS, Method
 from proser_core.baselines.controls import fit_score
 from proser_core.config import Recipe
 from proser_core.config.own_networks import ScheduleName
+from proser_core.data.augmentation.batches import check_batch
 from proser_core.data.preparation import channels_of
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.embedding import embedded_in_memory
 from proser_core.jobs.own_networks.in_memory import train_own_method
 from proser_core.jobs.progress import EpochProgress
@@ -31,6 +33,8 @@ from proser_core.recognition.scored_network import fitting_targets, score_networ
 from proser_core.recognition.scores import own_score
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()  # whatever the caller has switched off
 def train(
     task: OpenSetTask,
     recipe: Recipe,
@@ -47,7 +51,7 @@ def train(
     left. The weights equal those of a job with the same recipe and number of threads, bit for bit. Raises ConfigError
     for a recipe that does not fit the task or this machine, TrainingError where the loss is not finite,
     CalibrationError where the score cannot be fitted or calibrated, CheckpointError for a weights file that does not
-    fit, DataError for a test setting without images.
+    fit, DataError for a test setting or validation without images, and for images unlike those of the training.
     """
     if isinstance(method, str):
         method = METHODS[method]
@@ -57,6 +61,7 @@ def train(
     check_machine(recipe)
     recipe = with_features(with_pretrained(recipe), len(task.train))
     _check_task(task, recipe)
+    _check_parts(task)
     check_score(recipe, can_choose=len(task.development) > 0)
     if recipe.data.normalisation:
         mean, std = channels_of(recipe.data.normalisation)
@@ -70,6 +75,7 @@ def train(
         if method.finetune is not None:
             recipe = replace(recipe, finetune=method.finetune(recipe))
     kinds = _kinds(recipe, method)
+    _check_batches(task, recipe, kinds)
     heads, seen = _trained(task, recipe, kinds, progress)
     net = heads if seen is task else on_backbone(heads, _fresh(task, recipe))
     device, mirror = training_device(recipe), recipe.calibration.mirror
@@ -101,6 +107,28 @@ def _check_task(task: OpenSetTask, recipe: Recipe) -> None:
         got = getattr(recipe.data, name)
         if got != have:
             raise ConfigError(f"data.{name} of the recipe is {got}, and the task has {have}; set it to {have}")
+
+
+def _check_parts(task: OpenSetTask) -> None:
+    """Raises DataError for images that the training does not see, but the evaluation does."""
+    if not len(task.val):
+        raise DataError("the task has no validation images, to which the threshold is fitted; give some of each class")
+    like = task.train.images
+    for name in ("val", "development", "test"):
+        images = getattr(task, name).images
+        if not isinstance(images, np.ndarray) or not isinstance(like, np.ndarray):
+            continue
+        if (images.dtype, images.shape[1:]) != (like.dtype, like.shape[1:]):
+            raise DataError(
+                f"images of {name} are {images.dtype}{list(images.shape)}; need {like.dtype}"
+                f"[N, {', '.join(map(str, like.shape[1:]))}], as the training images"
+            )
+
+
+def _check_batches(task: OpenSetTask, recipe: Recipe, kinds: tuple[str, ...]) -> None:
+    """Raises ConfigError before the first training where the images do not fill a batch of a later one."""
+    for kind in kinds:
+        check_batch(kind, recipe.training(kind)[0].batch_size, len(task.train))
 
 
 def _kinds(recipe: Recipe, method: Method | None) -> tuple[str, ...]:

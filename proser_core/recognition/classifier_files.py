@@ -62,7 +62,8 @@ Classifier = TypeVar("Classifier")
 def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
     """Weights (safetensors), arrays (.npz), the model card (Markdown) and everything else (JSON).
 
-    A classifier that is in the folder is replaced once all is written; other files there stay.
+    A classifier that is in the folder is replaced once all is written; other files there stay. Raises ConfigError for a
+    score that none of `SCORES` is.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +82,7 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
 def _write(classifier: TrainedClassifier, folder: Path) -> None:
     """Write a classifier into an empty folder."""
     net, score, proxy = classifier.net, classifier.score_function, classifier.proxy
+    _check_registered(score)
     values = {field.name: getattr(score, field.name) for field in fields(score)}  # type: ignore[arg-type]
     values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
@@ -124,6 +126,22 @@ def _write(classifier: TrainedClassifier, folder: Path) -> None:
     card["card_sha256"] = _digest(card)
     (folder / CARD).write_text(json.dumps(card, indent=1), encoding="utf-8")
     (folder / MODEL_CARD).write_text(model_card(classifier), encoding="utf-8")
+
+
+def _registered() -> dict[str, type[ScoreFunction]]:
+    """The scores that a classifier can be loaded with, by name."""
+    return {**SCORES, **FURTHER_SCORES, **OF_OWN_NETWORKS}
+
+
+def _check_registered(score: ScoreFunction) -> None:
+    """Raises ConfigError for a score that would be loaded as another one, or not at all."""
+    kind, name = type(score), getattr(score, "name", None)
+    if _registered().get(name) is not kind:  # type: ignore[arg-type]
+        raise ConfigError(
+            f"the score {name!r} of {kind.__name__} could not be loaded again: proser_core.SCORES has "
+            f"{'another one' if name in (*_registered(),) else 'none'} of that name. Give the class a `name` of its "
+            f"own, add it as SCORES[{kind.__name__}.name] = {kind.__name__}, and save again"
+        )
 
 
 def _format(classifier: TrainedClassifier) -> int:
@@ -198,7 +216,7 @@ def _read_score(folder: Path, card: Mapping[str, Any]) -> ScoreFunction:
         return placeholder_score(from_json(PlaceholderGap, card["margin"]).dummy_weight)
     values = dict(card["score"])
     name = values.pop("name", None)
-    scores = {**SCORES, **FURTHER_SCORES, **OF_OWN_NETWORKS}
+    scores = _registered()
     if name not in (*scores,):
         raise CheckpointError(
             f"{folder / CARD} is scored by {name!r}, and there is {', '.join(scores)}; import the module that adds it "

@@ -19,6 +19,7 @@ from proser_core import (
     DataConfig,
     EpochProgress,
     FinetuneConfig,
+    Labelled,
     OpenSetClassifier,
     OpenSetTask,
     PretrainConfig,
@@ -29,7 +30,7 @@ from proser_core import (
 from proser_core.baselines import Method
 from proser_core.config import to_json
 from proser_core.data.tasks import SUMMARY
-from proser_core.errors import ConfigError
+from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.spec import WEIGHTS, Job, read_failure
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.embedding_table import task_embeddings
@@ -174,10 +175,40 @@ def test_from_scratch_there_is_no_pretraining(task: OpenSetTask) -> None:
         (replace(RECIPE, data=replace(RECIPE.data, image_size=16)), "data.image_size of the recipe is 16.*set it to 8"),
         (replace(RECIPE, data=replace(RECIPE.data, num_known=4)), "data.num_known of the recipe is 4.*set it to 3"),
         (replace(RECIPE, cluster=ClusterConfig(num_workers=2)), "one process trains all"),
+        (replace(RECIPE, finetune=FinetuneConfig(batch_size=5000)), "finetune.batch_size 5000 is more than the"),
     ],
 )
 def test_a_recipe_that_does_not_fit_is_refused_before_any_training(
     task: OpenSetTask, recipe: Recipe, words: str
 ) -> None:
+    lines = io.StringIO()
     with pytest.raises(ConfigError, match=words):
-        train(task, recipe)
+        train(task, recipe, progress=EpochProgress(lines))
+    assert not lines.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("part", "images", "words"),
+    [
+        ("val", np.zeros((0, 8, 8, 3), np.uint8), "no validation images"),
+        ("val", np.zeros((2, 8, 8, 3), np.float32), r"images of val are float32.*need uint8\[N, 8, 8, 3\]"),
+        ("development", np.zeros((2, 8, 8), np.uint8), r"images of development are uint8\[2, 8, 8\]; need"),
+    ],
+)
+def test_images_that_only_the_evaluation_would_see_are_refused_before_any_training(
+    task: OpenSetTask, part: str, images: np.ndarray, words: str
+) -> None:
+    lines, given = io.StringIO(), Labelled(images, np.zeros(len(images), np.int64))
+    with pytest.raises(DataError, match=words):
+        train(replace(task, **{part: given}), RECIPE, progress=EpochProgress(lines))
+    assert not lines.getvalue()
+
+
+def test_training_is_not_kept_from_its_gradients_by_the_caller(task: OpenSetTask, trained: OpenSetClassifier) -> None:
+    with torch.inference_mode():
+        again = train(task, RECIPE)
+    assert other_weights(again, trained.net.state_dict()) == set()
+
+
+def test_the_interpreter_lists_the_public_names() -> None:
+    assert set(proser_core.__all__) <= set(dir(proser_core))

@@ -118,7 +118,7 @@ def test_images_that_are_no_array_are_refused(images: Any) -> None:
         make_classifier().predict(images)
 
 
-@pytest.mark.parametrize("device", ["gpu", None, "cuda"])
+@pytest.mark.parametrize("device", ["gpu", None, "cuda", "meta"])
 def test_a_device_that_is_not_there_is_refused(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     message = "torch finds no GPU here" if device == "cuda" else f"device got {device!r}; need cpu, or cuda"

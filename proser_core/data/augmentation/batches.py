@@ -49,6 +49,15 @@ class BatchDraw(NamedTuple):
     boxes: Tensor
 
 
+def check_batch(purpose: str, batch_size: int, images: int) -> None:
+    """Raises ConfigError where the training images do not fill one batch."""
+    if images < batch_size:
+        raise ConfigError(
+            f"{purpose}.batch_size {batch_size} is more than the {images} training images; use at most "
+            f"{images // 2 * 2}"
+        )
+
+
 class TrainingBatches:
     """Batches of one epoch after another; each epoch a permutation keyed by (seed, purpose, epoch), or a balanced draw.
 
@@ -76,11 +85,7 @@ class TrainingBatches:
         flips: Flips = "random",
         rand_augment: int = 0,
     ) -> None:
-        if len(labelled) < batch_size:
-            raise ConfigError(
-                f"{purpose}.batch_size {batch_size} is more than the {len(labelled)} training images; "
-                f"use at most {len(labelled) // 2 * 2}"
-            )
+        check_batch(purpose, batch_size, len(labelled))
         if not are_pixels(labelled.images):  # embeddings are not augmented
             config = replace(config, augmentation="none", flip=False)
         self.batch_size, self.steps_per_epoch = batch_size, len(labelled) // batch_size

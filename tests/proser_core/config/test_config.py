@@ -3,6 +3,7 @@ import math
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -68,6 +69,14 @@ BAD_FIELDS = [
     (ClusterConfig, "cluster", "gpus_per_worker", -1.0, "at least 0"),
     (ClusterConfig, "cluster", "gpus_per_worker", 1.5, "a whole number above 1"),
     (ClusterConfig, "cluster", "max_concurrent", -1, "0 or more"),
+]
+OTHER_TYPES = [
+    (PretrainConfig, "epochs", "3", "pretrain.epochs is '3'; need a whole number"),
+    (PretrainConfig, "epochs", 1.5, "pretrain.epochs is 1.5; need a whole number"),
+    (FinetuneConfig, "lr", "0.1", "finetune.lr is '0.1'; need a number"),
+    (DataConfig, "image_size", 8.0, "data.image_size is 8.0; need a whole number"),
+    (DataConfig, "unknown_settings", (15, "30"), r"data.unknown_settings\[1\] is '30'; need a whole number"),
+    (Recipe, "data", {"name": "digits"}, "data is {'name': 'digits'}; need a DataConfig"),
 ]
 
 
@@ -209,6 +218,20 @@ RECIPES = st.builds(
         FinetuneConfig, beta=st.floats(0, 1e6), gamma=st.floats(0, 1e6), mixup=st.sampled_from(["manifold", "vanilla"])
     ),
 )
+
+
+@pytest.mark.parametrize(("block", "name", "value", "message"), OTHER_TYPES)
+def test_a_field_of_another_type_is_refused_as_in_a_file(block, name, value, message):
+    with pytest.raises(ConfigError, match=f"^{message}$"):
+        block(**{name: value})
+
+
+def test_numbers_of_numpy_are_those_of_python_in_a_recipe():
+    optimizer = PretrainConfig(epochs=np.int64(3), lr=np.float32(0.5), momentum=0)
+    data = DataConfig(num_known=np.uint8([4]).max(), flip=np.bool_(False), unknown_settings=(np.int64(2),))
+    recipe = Recipe(seed=np.int32(7), data=data, pretrain=optimizer)
+    assert from_json(Recipe, to_json(recipe)) == recipe
+    assert (type(optimizer.lr), type(optimizer.momentum), data.flip) == (float, float, False)
 
 
 @given(RECIPES)

@@ -14,8 +14,9 @@ from proser_core.networks.weights import save_weights
 from proser_core.recognition import classifier_files
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.classifier_files import CARD, MODEL_CARD, SCORE, WEIGHTS
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.logits import compute_logits
-from proser_core.recognition.scores import SCORES, PlaceholderGap
+from proser_core.recognition.scores import SCORES, PlaceholderGap, ScoreFunction
 
 IMAGES = random_images(50, seed=5)
 FORMAT_3 = Path(__file__).parent / "golden" / "classifier_format_3"
@@ -96,6 +97,25 @@ def test_a_score_that_is_not_there_is_refused_with_what_to_import(monkeypatch, t
     monkeypatch.setattr(classifier_files, "SCORES", {"MaxLogit": SCORES["MaxLogit"]})
     with pytest.raises(CheckpointError, match=r"is scored by 'MSP', and there is MaxLogit, .*; import the module"):
         OpenSetClassifier.load(tmp_path)
+
+
+@dataclasses.dataclass(frozen=True)
+class Twin(ScoreFunction):
+    """A score of a user's own, by the name of another one."""
+
+    name = "MSP"
+
+    def of_table(self, logits: LogitTable) -> np.ndarray:
+        return logits.known.max(axis=1)
+
+
+@pytest.mark.parametrize(("name", "has"), [("MSP", "another one"), ("mine", "none")])
+def test_a_score_that_would_be_loaded_as_another_one_is_not_saved(classifier, monkeypatch, name, has, tmp_path):
+    monkeypatch.setattr(Twin, "name", name)
+    own = dataclasses.replace(classifier, score_function=Twin())
+    with pytest.raises(ConfigError, match=f"'{name}' of Twin .* has {has} of that name. .* SCORES.Twin.name. = Twin"):
+        own.save(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_score_that_needs_dummies_is_refused_for_a_network_without():
