@@ -3,21 +3,15 @@
 import shlex
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
 
 from pipelines.commands.parsing import parse
 from pipelines.console import TitledTable, console, say
-from pipelines.tracking.server import all_pages, connect, get_or_none, shown_uri
+from pipelines.tracking.server import all_pages, connect, shown_uri
 from pipelines.workflow.requests import ModelName
 from proser_core.titles import METRICS, best_marked, first_names
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
-    from pipelines.tracking.versions import Version
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 HEADS = (METRICS["macro_f1"], METRICS["auroc"], "accuracy", "known")
@@ -40,11 +34,11 @@ def main(arguments: list[str]) -> int:
 def print_models(name: str, console: Console) -> None:
     """One row per version, newest first; of the only model where no name is given. Raises TrackingError where there is
     none."""
-    from pipelines.tracking.versions import CALIBRATED_FROM, SHOWN, existing_versions, model_named  # it loads mlflow
+    from pipelines.tracking import versions as registered  # it loads mlflow
 
     client = connect()
-    name = model_named(client, name)
-    versions = existing_versions(client, name)
+    name = registered.model_named(client, name)
+    versions = registered.existing_versions(client, name)
     say(console, f"{name} in {shown_uri()}")
     caption = "in percent, on validation and development images, or the proxy's where every class is known"
     table = TitledTable(caption=caption, box=box.SIMPLE_HEAD, padding=0)
@@ -56,13 +50,15 @@ def print_models(name: str, console: Console) -> None:
     aliases = client.get_registered_model(name).aliases
     columns = [
         best_marked(metric, [float(version.tags.get(metric, "nan")) for version in versions], "[bold]{}[/bold]")
-        for metric in SHOWN
+        for metric in registered.SHOWN
     ]
     for version, *figures in zip(versions, *columns, strict=True):
         seconds = time.time() - version.created
         age = next((f"{seconds / size:.0f} {unit}" for size, unit in UNITS if seconds >= size), "now")
-        source = version.tags.get(CALIBRATED_FROM)
-        recalibrated = [f"recalibrated from {source}", *_target(client, version)] if source else []
+        recalibrated = []
+        if source := version.tags.get(registered.CALIBRATED_FROM):
+            rate = registered.target_rate_of(client, version)
+            recalibrated = [f"recalibrated from {source}", *([f"to keep {100 * rate:.4g} %"] if rate else [])]
         table.add_row(
             version.number,
             "\n".join(sorted(alias for alias, number in aliases.items() if str(number) == version.number)),
@@ -74,11 +70,3 @@ def print_models(name: str, console: Console) -> None:
     names = {model.name for model in all_pages(client.search_registered_models)}
     if others := sorted(names - {name}):
         say(console, f"other models: {first_names(others)}; --model-name {shlex.quote(others[0])}")
-
-
-def _target(client: "MlflowClient", version: "Version") -> list[str]:
-    """What a recalibrated version was made to keep, from the run of its calibration, if that is still there."""
-    run_id = client.get_model_version(version.name, version.number).run_id
-    run = get_or_none(lambda: client.get_run(run_id)) if run_id else None
-    rate = run.data.params.get("target_rate") if run else None
-    return [f"to keep {100 * float(rate):.4g} %"] if rate else []

@@ -47,6 +47,15 @@ def versions_of(client: MlflowClient, name: str) -> list[Version]:
     return sorted(found, key=lambda version: -int(version.number))
 
 
+def target_rate_of(client: MlflowClient, version: Version) -> float | None:
+    """The share of known images that a recalibrated version was made to keep, as the run of its calibration says; None
+    where that is gone."""
+    run_id = client.get_model_version(version.name, version.number).run_id
+    run = get_or_none(lambda: client.get_run(run_id)) if run_id else None
+    rate = run.data.params.get("target_rate") if run else None
+    return None if rate is None else float(rate)
+
+
 def find(client: MlflowClient, uri: str) -> Version:
     """The version that a models:/ URI means. Raises TrackingError with what there is."""
     parts = URI.fullmatch(uri)

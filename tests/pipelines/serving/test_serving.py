@@ -188,7 +188,10 @@ def test_one_process_reads_its_model_once_and_an_ipv6_address_is_printed_as_a_ur
             assert serve(request, Console(file=out, width=200)) == 0
     finally:
         ended.set()
-    assert f"model: 5 classes, and unknown\nhttp://[::1]:{port}/predict" in out.getvalue()
+    assert (
+        f"model: 5 classes, and unknown\nhttp://[::1]:{port}  (for programs: http://[::1]:{port}/predict;"
+        in out.getvalue()
+    )
     assert read == [tmp_path / "model"]
 
 
