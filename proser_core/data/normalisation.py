@@ -1,12 +1,14 @@
 """Pixels as a network sees them, and the unaugmented batches of an evaluation."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from proser_core.data.image_sets import ImageSource, check_pixels, chunks, image_size
+from proser_core.errors import ConfigError
 
 Normalisation = tuple[tuple[float, float, float], tuple[float, float, float]]
 """Mean and standard deviation of each channel, of pixels from 0 to 1."""
@@ -15,11 +17,12 @@ Normalisation = tuple[tuple[float, float, float], tuple[float, float, float]]
 class Normaliser:
     """uint8[B, H, W, 3] to float32[B, 3, H, W] in channels_last memory, zero mean and unit variance.
 
-    Works on whole rows of pixels: three channels at a time are too few for a processor's vectors.
+    Works on whole rows of pixels: three channels at a time are too few for a processor's vectors. Raises ConfigError
+    for what is not the mean and the standard deviation of three channels.
     """
 
     def __init__(self, normalisation: Normalisation, device: torch.device) -> None:
-        mean, std = (torch.tensor(values, device=device) for values in normalisation)
+        mean, std = torch.tensor(_checked(normalisation), device=device)
         self._pixel = 1.0 / (255.0 * std), -mean / std
         self._row = self._pixel
 
@@ -29,6 +32,17 @@ class Normaliser:
             self._row = self._pixel[0].repeat(width), self._pixel[1].repeat(width)
         scale, shift = self._row
         return torch.addcmul(shift, pixels.flatten(2).float(), scale).view(pixels.shape).permute(0, 3, 1, 2)
+
+
+def _checked(normalisation: Normalisation) -> np.ndarray:
+    with suppress(TypeError, ValueError):  # of what is no table of numbers
+        values = np.asarray(normalisation, np.float32)
+        if values.shape == (2, 3) and np.isfinite(values).all() and (values[1] > 0).all():
+            return values
+    raise ConfigError(
+        f"normalisation is {normalisation}; need (mean, std), each of three channels, of pixels from 0 to 1, with "
+        "standard deviations above 0"
+    )
 
 
 def are_pixels(images: np.ndarray | ImageSource) -> bool:

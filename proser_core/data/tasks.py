@@ -24,7 +24,7 @@ Channels = tuple[float, float, float]
 OpenStream = Callable[[StoredImages], ImageSource]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value
 class Labelled:
     """Images uint8[N, H, W, 3], or what decodes them, and targets int64[N]: 0..K-1 known, K unknown. Embeddings
     float32[N, d] take the place of images where a backbone is frozen."""
@@ -66,7 +66,7 @@ class TaskSummary:
         return from_json(cls, read_json(folder / SUMMARY), str(folder / SUMMARY))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value
 class OpenSetTask:
     """Training and validation images of known classes, development unknowns, and the test images.
 

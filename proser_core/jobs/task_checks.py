@@ -34,6 +34,11 @@ def refuse_streaming(recipe: Recipe) -> None:
 def check_machine(recipe: Recipe) -> None:
     """Raises ConfigError for what one process on this machine cannot do."""
     refuse_streaming(recipe)
+    if torch.get_default_dtype() != torch.float32:
+        raise ConfigError(
+            f"torch's default dtype is {torch.get_default_dtype()}, and networks are made in it; need float32: call "
+            "torch.set_default_dtype(torch.float32) first"
+        )
     for name in ("num_workers", "pretrain_workers"):
         workers = getattr(recipe.cluster, name)
         if workers != 1:

@@ -17,7 +17,7 @@ NOT_CENTRED, NOT_SCALED = np.zeros(1, np.float32), np.ones(1, np.float32)
 """Centre and scale of a classifier on embeddings as they are."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value
 class LogitTable:
     """float32 logits of N images: known [N, K], dummies [N, C] (C is 0 for a closed-set net)."""
 
@@ -39,7 +39,7 @@ class LogitTable:
         return self.known.argmax(axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value
 class EmbeddingTable(LogitTable):
     """Logits of N images, their embeddings phi(x) float32[N, d], and the known classes' classifier: weights
     float32[K, d] and biases float32[K].

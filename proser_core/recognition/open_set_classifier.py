@@ -19,7 +19,7 @@ from proser_core.recognition.scoring import score, unknown_probabilities
 from proser_core.recognition.trained_classifier import TrainedClassifier
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value
 class Predictions:
     """Decisions on N images.
 

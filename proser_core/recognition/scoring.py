@@ -24,7 +24,7 @@ def accepted(scores: np.ndarray, bias: float) -> np.ndarray:
     return scores <= -bias
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no one truth value
 class OpenSetScores:
     """Decisions on N images: `known_predictions` int64[N] in 0..K-1, and `scores` float[N] with their calibration."""
 

@@ -1,5 +1,6 @@
 """Arguments of the public library that a caller gets wrong: each error says what was got and what is needed."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -153,11 +154,57 @@ SCORE_TABLE = np.zeros((4, 2))
         (lambda: train(small_task(), Recipe(), "PROSR"), "no method is called 'PROSR'; did you mean 'PROSER'"),
         (lambda: train(small_task(), Recipe(), MaxLogit()), "method got MaxLogit; need a proser_core.Method"),
         (lambda: train(small_task(), {}), "recipe got dict; need a proser_core.Recipe"),
+        (
+            lambda: train(small_task(), Recipe(), progress=sys.stderr),  # type: ignore[arg-type]
+            "progress got .*; need a proser_core.EpochProgress",
+        ),
     ],
 )
 def test_a_plausible_mistake_is_named(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ProserError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "normalisation",
+    [
+        (0.5, 0.25),
+        ((0.5, 0.5, 0.5), 0.25),
+        "imagenet",
+        None,
+        ((0.5, 0.5, 0.5), (0.25, 0.25, 0.0)),
+        ((float("nan"),) * 3, (0.25,) * 3),
+    ],
+)
+def test_a_normalisation_is_of_three_channels(normalisation: Any) -> None:
+    with pytest.raises(ConfigError, match=r"normalisation is .*; need \(mean, std\), each of three channels"):
+        compute_logits(tiny_net(), random_images(2), normalisation, "cpu")
+
+
+def test_a_network_is_not_made_in_doubles() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(ConfigError, match=r"torch's default dtype is torch\.float64, .*; need float32"):
+            train(small_task(), Recipe())
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_fit_that_would_be_given_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Centred has a fit of its own, and reads no images; set reads_training"):
+
+        class Centred(ScoreFunction):
+            @classmethod
+            def fit(cls, logits: LogitTable, targets: np.ndarray) -> "Centred":
+                return cls()
+
+
+def test_tasks_and_tables_can_be_compared_and_found_in_lists() -> None:
+    tasks, tables = [small_task(), small_task()], [table(), table()]
+    assert tasks[1] in tasks
+    assert tasks[0] != tasks[1]
+    assert tables[1] in tables
+    assert len(set(tables)) == 2
 
 
 @pytest.mark.parametrize("name", ["OpenMax", "KNN", "Mahalanobis"])

@@ -34,6 +34,15 @@ class ScoreFunction:
     needs_embeddings: ClassVar[bool] = False
     at_once: ClassVar[int] = 4096
 
+    def __init_subclass__(cls) -> None:
+        """Raises ConfigError for a `fit` of its own that would be given nothing to read."""
+        super().__init_subclass__()
+        if "fit" in vars(cls) and not (cls.reads_training or cls.reads_validation):
+            raise ConfigError(
+                f"{cls.__name__} has a fit of its own, and reads no images; set reads_training = True, or "
+                "reads_validation = True"
+            )
+
     @classmethod
     def fit(cls, logits: LogitTable, targets: np.ndarray) -> Self:
         """Fitted to the logits of N training images and their targets int64[N] in 0..K-1, or to those of validation
