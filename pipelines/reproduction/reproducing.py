@@ -138,9 +138,10 @@ def _print_plan(
 ) -> int:
     """Measure and print what a study costs; the bytes that it needs."""
     data = study.recipes[0].data
-    costs = measure(splits, session.cluster)
+    with session.measuring():
+        costs = measure(splits, session.cluster)
+        networks_plan = measure_networks(missing, request.schedule, study.recipes[0], session.cluster)
     plan = Plan(splits, costs)
-    networks_plan = measure_networks(missing, request.schedule, study.recipes[0], session.cluster)
     first = {
         "classes": f"{data.num_known} known; test settings {', '.join(map(str, data.settings))}",
         "methods": "; ".join(method_names(request)),
@@ -148,7 +149,7 @@ def _print_plan(
     networks = 1 + len(study.inputs.finetunes)  # of each class split, the pretrained one first
     passes = sum(seconds_of_passes(split, costs, networks) for split in splits) if costs else 0.0
     # not: nothing to train
-    lines = plan.cost_lines({"compare": passes} if passes else {}) if costs or not missing else {}
+    lines = plan.cost_lines(plan.times({"compare": passes} if passes else {})) if costs or not missing else {}
     table = plan.table(f"Plan: {study.name}", first, "those of the methods", lines | networks_plan.lines())
     session.console.print(table, highlight=False)
     return plan.disk + networks_plan.disk

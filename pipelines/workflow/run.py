@@ -20,6 +20,7 @@ from pipelines.workflow.session import Session, announce, open_session
 from pipelines.workflow.training import TrainingInputs
 from proser_core.data.data_sets import open_data_set
 from proser_core.jobs.evaluation_probe import measure_evaluation
+from proser_core.titles import duration
 
 
 def run_checked(request: RunRequest, checked: CheckedRun, console: Console) -> int:
@@ -51,35 +52,42 @@ def _print_both_plans(planned: Mapping[str, TrainingInputs], session: Session) -
     for title, inputs in planned.items():
         before = _print_plan(f"Plan: {title}", inputs, session, photos, before)
         photos = PhotoPlan()
+    if len(planned) > 1 and before.seconds:
+        session.say(f"Together about {duration(before.seconds)}.")
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What plans cost together: each training as it was measured, the images that are embedded, and bytes of disk."""
+    """What plans cost together: each training as it was measured, the images that are embedded, bytes of disk, and
+    seconds."""
 
     costs: Costs = field(default_factory=dict)
     embedded: int = 0
     disk: int = 0
+    seconds: float = 0.0
 
 
 def _print_plan(title: str, inputs: TrainingInputs, session: Session, photos: PhotoPlan, before: Planned) -> Planned:
     """This plan after the one `before`, and what both cost. Raises ClusterError where the cluster cannot train what is
     missing, ConfigError where the disk cannot hold it."""
     splits = [replace(each, embedded_before=before.embedded) for each in plan_splits(inputs, session.store)]
-    costs = measure(splits, session.cluster, before.costs)
+    with session.measuring():
+        costs = measure(splits, session.cluster, before.costs)
     plan = Plan(splits, costs, photos)
     disk = before.disk + plan.disk
     check_disk(disk, session.store)
     spaces = in_words(inputs.spaces)
     each = f"{'the points, ' * bool(spaces)}the recipe's own and the control, duplicates counted once"
-    below = plan.cost_lines({"evaluate": _evaluation_seconds(splits[0], costs)} if costs else {})
+    times = plan.times({"evaluate": _evaluation_seconds(splits[0], costs)} if costs else {})
+    below = plan.cost_lines(times)
     if costs:
         without_ray = all(splits[0].recipe.network.is_frozen(kind) for kind in costs)
         more = "tables and figures" if without_ray else "Ray's start, tables and figures"
         below[""] = f"{more} take some seconds more"
     table = plan.table(title, {"search space": spaces} if spaces else {}, each, below)
     session.console.print(table, highlight=False)
-    return Planned(costs, before.embedded + sum(each.needs_embeddings for each in splits), disk)
+    embedded = before.embedded + sum(each.needs_embeddings for each in splits)
+    return Planned(costs, embedded, disk, before.seconds + sum(times.values()))
 
 
 def _evaluation_seconds(split: SplitPlan, costs: Costs) -> float:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from rich.console import Console
+from rich.status import Status
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.node_metrics import node_metrics
@@ -51,6 +52,10 @@ class Session:
     def say(self, text: str) -> None:
         """One line for the user."""
         say(self.console, text)
+
+    def measuring(self) -> Status:
+        """A line on a terminal while steps are measured, which can take half a minute with the start of Ray."""
+        return self.console.status("measuring steps of each training on the workers")
 
     def follow(self, run: ParentRun, *, trains: bool = True) -> "TrainingSession":
         """The session of the trainings that one MLflow run shows."""

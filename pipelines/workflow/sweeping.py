@@ -106,9 +106,11 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
 
 def _plan(request: SweepRequest, inputs: TrainingInputs, splits: Sequence[SplitPlan], session: Session) -> Table:
     """The plan, once it is known that there is room for it."""
-    plan = Plan(splits, measure(splits, session.cluster), plan_photos([inputs], session.store))
+    with session.measuring():
+        costs = measure(splits, session.cluster)
+    plan = Plan(splits, costs, plan_photos([inputs], session.store))
     check_disk(plan.disk, session.store)
-    lines = plan.cost_lines()
+    lines = plan.cost_lines(plan.times())
     if inputs.max_seconds:
         lines["budget"] = f"{duration(inputs.max_seconds)} of fine-tuning"
     scores = promotion_note(request.recipe)

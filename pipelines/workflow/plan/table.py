@@ -46,8 +46,12 @@ class Plan:
             table.add_row(f"  {name}", text)
         return table
 
-    def cost_lines(self, after: Mapping[str, float] = MappingProxyType({})) -> dict[str, str]:
-        """Resources and time as rows of the plan; `after` are seconds of stages after the trainings."""
+    def times(self, after: Mapping[str, float] = MappingProxyType({})) -> dict[str, float]:
+        """Seconds of each stage, those `after` the trainings last; none where nothing is to be trained."""
+        return {**self.photos.seconds, **seconds_left(self.splits, self.costs), **after} if self.costs else {}
+
+    def cost_lines(self, times: Mapping[str, float]) -> dict[str, str]:
+        """Resources, and what `times` gave, as rows of the plan."""
         recipe, costs = self.splits[0].recipe, self.costs
         cluster, lines = recipe.cluster, {}
         gpus = f" and {cluster.gpus_per_worker:g} GPU" if cluster.uses_gpu else ""
@@ -66,9 +70,7 @@ class Plan:
         short = "; ".join(filter(None, (_shortage(recipe, kind, cost) for kind, cost in costs.items())))
         if short:
             lines["memory"] = short
-        lines["time"] = (
-            _time({**self.photos.seconds, **seconds_left(self.splits, costs), **after}) if costs else "nothing to train"
-        )
+        lines["time"] = _time(times) if times else "nothing to train"
         if recipe.data.streaming and costs:
             lines["time"] += ", without decoding the streamed images"
         if costs and any(any(rung) for split in self.splits for rung in split.epochs[1:]):

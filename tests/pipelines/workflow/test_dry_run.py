@@ -142,4 +142,10 @@ def test_of_images_of_your_own_the_proxy_and_the_refit_are_planned(tmp_path: Pat
     for kind in ("a pretraining", "a fine-tune"):
         of_proxy, of_all = re.findall(rf"{kind} +(\S.*\S)", text)
         assert of_proxy == of_all, "the same step is measured once"
+    *parts, together = (
+        60 * int(minutes) + int(seconds)
+        for minutes, seconds in re.findall(r"(?:time +|Together )about (\d+):(\d\d)", text)
+    )
+    assert len(parts) == 2
+    assert together == pytest.approx(sum(parts), abs=2), "but for rounding"
     assert not (tmp_path / "storage").exists()

@@ -74,7 +74,8 @@ def test_the_plan_says_where_memory_is_short_and_how_many_trainings_fit(room: in
     images = {"train": 100, "val": 10, "development": 10, "test": 10}
     recipe = tiny_recipe()
     plan = SplitPlan(recipe, True, True, images, 4, 4, ((1, 1, 1, 1),))
-    lines = Plan([plan], measure([plan], Nodes(room))).cost_lines()
+    planned = Plan([plan], measure([plan], Nodes(room)))
+    lines = planned.cost_lines(planned.times())
     assert "3.0 GiB per worker" in lines["a fine-tune"]
     assert lines.get("memory") == line
 
@@ -105,8 +106,8 @@ def test_epochs_of_points_that_are_stopped_early_take_no_time() -> None:
         costs = {"finetune": Cost(StepCost(0.1, 100.0, 10, 0, 0, 0), 1, at_once, None)}
         assert seconds_left(plans[:1], costs) == pytest.approx({"fine-tune": whole * epoch})
         assert seconds_left(plans[1:], costs) == pytest.approx({"fine-tune": halved * epoch})
-    told = ["points that fall behind are stopped" in Plan([each], costs).cost_lines()["time"] for each in plans]
-    assert told == [False, True]
+    lines = [Plan([each], costs).cost_lines({"fine-tune": 1.0}) for each in plans]
+    assert ["points that fall behind are stopped" in each["time"] for each in lines] == [False, True]
 
 
 @pytest.mark.parametrize(("trainings", "at_once", "waves"), [(5, 4, 2), (26, 16, 2), (8, 4, 2), (3, 4, 1)])
