@@ -115,7 +115,7 @@ def calibrate(request: CalibrateRequest, console: Console) -> int:
         say(console, f"{seen}, fewer new images stay known than said: calibrate on images that it was not trained on")
     say(console, f"Model: {registered.in_words()}")
     if step := registered.next_step():
-        say(console, step)
+        say(console, f"{step} (it compares on images of the training; add --force where only the bias is in its way)")
     return 1 if scored.failures else 0
 
 

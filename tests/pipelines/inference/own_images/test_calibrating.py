@@ -284,6 +284,7 @@ def test_images_of_other_classes_are_left_out_by_name_and_refused_alone(
     others = sorted({folder.name for folder in labelled.iterdir()} - set(classifier.class_names))
     _, text = printed(calibrate, CalibrateRequest("models:/own/1", labelled, 0.65))
     assert f"left out, as own version 1 does not know them: {', '.join(others)}\n" in text
+    assert "proser promote --model-name own (it compares on images of the training; add --force where" in text
     made = load("models:/own@candidate").classifier.calibration
     printed(calibrate, CalibrateRequest("models:/own/1", known, 0.65))
     assert load("models:/own@candidate").classifier.calibration == made
