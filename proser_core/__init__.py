@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from proser_core.learning.fit import fit
     from proser_core.learning.objectives import CrossEntropyObjective, ProserObjective
     from proser_core.learning.step import Arithmetic
-    from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
+    from proser_core.networks.nets import (
+        ClosedSetNet,
+        PlaceholderNet,
+        add_placeholders,
+        closed_set_net_on,
+        make_closed_set_net,
+    )
     from proser_core.recognition.calibration import Calibration, calibrate
     from proser_core.recognition.embedding_table import compute_embedding_table
     from proser_core.recognition.evaluation import EvaluationReport, evaluate
@@ -79,6 +85,7 @@ __all__ = [
     "add_placeholders",
     "auroc",
     "calibrate",
+    "closed_set_net_on",
     "compute_embedding_table",
     "compute_logits",
     "evaluate",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from proser_core.config import NetworkConfig
+from proser_core.config import NetworkConfig, SplitPoint
 from proser_core.errors import ConfigError
 from proser_core.naming import unknown_name
 from proser_core.networks.backbone import Backbone
@@ -14,6 +14,7 @@ from proser_core.networks.classifier32 import classifier32, classifier32_2d, cla
 from proser_core.networks.libraries import names_in_libraries
 from proser_core.networks.pretrained import library_backbone
 from proser_core.networks.resnets import resnet18
+from proser_core.networks.stages import staged
 from proser_core.networks.wide_resnet import wide_resnet28_10
 from proser_core.rng import keyed_seed
 
@@ -66,16 +67,20 @@ class PlaceholderNet(nn.Module):
         return self.logits(self.hidden(images))
 
 
+def _check_sizes(num_known: int, image_size: int) -> None:
+    if num_known < 1:
+        raise ConfigError(f"num_known is {num_known}; need the number of known classes, at least 1")
+    if image_size < 1:
+        raise ConfigError(f"image_size is {image_size}; need the height and width of the images in pixels, at least 1")
+
+
 def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, seed: int) -> ClosedSetNet:
     """Fresh net whose weights depend on `seed`, and on the content of `config.weights_file`, alone.
 
     Raises ConfigError for a backbone that does not exist or that the images or fields do not suit, and for more classes
     than fit in memory; CheckpointError for a weights file that does not fit it.
     """
-    if num_known < 1:
-        raise ConfigError(f"num_known is {num_known}; need the number of known classes, at least 1")
-    if image_size < 1:
-        raise ConfigError(f"image_size is {image_size}; need the height and width of the images in pixels, at least 1")
+    _check_sizes(num_known, image_size)
     build = library_backbone if config.is_of_library else _own_backbone(config.backbone)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "closed-set weights"))
@@ -87,6 +92,23 @@ def make_closed_set_net(config: NetworkConfig, num_known: int, image_size: int, 
                 f"{num_known:,} known classes on {backbone.embedding_size:,} features of {config.backbone} at "
                 f"{image_size} pixels do not fit in memory; give fewer classes, smaller images or another backbone"
             ) from error
+
+
+def closed_set_net_on(
+    network: nn.Module, num_known: int, image_size: int, seed: int, split: SplitPoint = "middle"
+) -> ClosedSetNet:
+    """The closed-set net on an embedding network of your own, images [B, 3, H, W] to [B, d], which is trained in place.
+    The first weights of the classifier depend on `seed` alone.
+
+    Mixtures are made at `split`, between stages of one resolution, where the network is its modules one after the
+    other; of another network early mixes images, middle and late embeddings. Raises ConfigError for a network that does
+    not take images of `image_size`, or gives no embedding, and for fewer than one class.
+    """
+    _check_sizes(num_known, image_size)
+    backbone = staged(network, type(network).__name__, image_size, image_size, split)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(keyed_seed(seed, "closed-set weights"))
+        return ClosedSetNet(backbone, num_known)
 
 
 def _own_backbone(name: str) -> Callable[[NetworkConfig, int], Backbone]:

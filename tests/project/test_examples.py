@@ -29,7 +29,7 @@ def test_arrays_become_a_classifier_that_finds_unknown_digits(tmp_path: Path) ->
     assert auroc > 0.8
 
 
-@pytest.mark.parametrize("script", ["score_your_own_logits.py", "add_a_method.py"])
+@pytest.mark.parametrize("script", ["score_your_own_logits.py", "add_a_method.py", "train_your_own_network.py"])
 def test_scores_are_compared_in_a_table(tmp_path: Path, script: str) -> None:
     lines = run(tmp_path, str(ROOT / "examples" / script)).splitlines()
     values = [[float(value) for value in re.findall(r"\d\.\d+", line)] for line in lines[1:]]

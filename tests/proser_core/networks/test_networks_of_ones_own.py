@@ -1,0 +1,77 @@
+"""`closed_set_net_on`: any embedding network, cut where its stages allow it."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from proser_core import add_placeholders, closed_set_net_on
+from proser_core.config import SplitPoint
+from proser_core.errors import ConfigError
+
+IMAGES = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+def block(channels_in: int, channels: int, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(channels_in, channels, 3, stride, 1), nn.BatchNorm2d(channels), nn.ReLU())
+
+
+def in_stages() -> nn.Sequential:
+    return nn.Sequential(block(3, 4), block(4, 6, stride=2), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+class AroundALayer(nn.Module):
+    """More than its modules one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flat, self.layer = nn.Flatten(), nn.Linear(192, 192)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.flat(images) + self.layer(self.flat(images))
+
+
+@pytest.mark.parametrize("split", ["early", "middle", "late"])
+def test_a_sequence_of_stages_is_cut_between_them_and_computes_what_it_did(split: SplitPoint) -> None:
+    network = in_stages().eval()
+    net = closed_set_net_on(network, 3, 8, 0, split).eval()
+    assert torch.equal(net.backbone(IMAGES), network(IMAGES))
+    hidden = net.backbone.pre(IMAGES)
+    assert hidden.shape[1:] == (4, 8, 8), "after the stage of whole images"
+    assert torch.equal(net.backbone.post(hidden), network(IMAGES))
+    assert net.classifier.in_features == 6
+
+
+@pytest.mark.parametrize(("split", "shape"), [("early", (4, 3, 8, 8)), ("middle", (4, 192)), ("late", (4, 192))])
+def test_any_other_network_mixes_images_or_embeddings(split: SplitPoint, shape: tuple[int, ...]) -> None:
+    net = closed_set_net_on(AroundALayer(), 3, 8, 0, split)
+    assert net.backbone.pre(IMAGES).shape == shape
+
+
+def test_its_weights_stay_and_are_trained_in_place_and_the_seed_makes_the_classifiers() -> None:
+    network = in_stages()
+    before = copy.deepcopy(network.state_dict())
+    nets = [closed_set_net_on(network, 3, 8, seed) for seed in (0, 0, 1)]
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    first, same, other = (net.classifier.weight for net in nets)
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+    add_placeholders(nets[0], 2, 0)(IMAGES).dummies.sum().backward()
+    assert all(each.grad is not None for each in network.parameters())
+
+
+@pytest.mark.parametrize(
+    ("network", "num_known", "image_size", "message"),
+    [
+        (in_stages(), 0, 8, "num_known is 0; need the number of known classes"),
+        (in_stages(), 3, 0, "image_size is 0; need the height and width"),
+        (AroundALayer(), 3, 16, "AroundALayer does not take images of 16 pixels .*; choose another backbone"),
+        (block(3, 4), 3, 8, r"Sequential gives \(1, 4, 8, 8\) for an image, no embedding"),
+    ],
+)
+def test_what_cannot_be_a_backbone_is_refused(
+    network: nn.Module, num_known: int, image_size: int, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        closed_set_net_on(network, num_known, image_size, 0)
