@@ -91,6 +91,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc only")
 def test_large_blocks_are_reused_without_page_faults() -> None:
     done = subprocess.run([sys.executable, "-c", FAULTS_OF_LATER_STEPS], capture_output=True, text=True, check=True)

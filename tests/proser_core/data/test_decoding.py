@@ -234,6 +234,7 @@ for content in {contents}:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
+    @pytest.mark.slow
     def test_of_a_large_camera_is_decoded_at_a_half_of_its_width(self) -> None:
         small = np.asarray(Image.fromarray(random_images(1, 8)[0]).resize((100, 80), Image.Resampling.BICUBIC))
         large = Image.fromarray(small).resize((12_000, 9_000), Image.Resampling.BICUBIC)  # 108 megapixels

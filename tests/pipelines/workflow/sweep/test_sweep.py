@@ -110,6 +110,7 @@ def test_a_space_whose_file_was_edited_is_another_sweep(again: tuple, folder: Ru
         assert (code, len(folder.parents()) - sweeps) == (0, more)
 
 
+@pytest.mark.slow
 def test_after_an_edit_of_code_that_only_trains_every_point_is_trained_again(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
