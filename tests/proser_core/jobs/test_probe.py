@@ -23,7 +23,8 @@ def threads() -> Iterator[int]:
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
 def test_a_step_is_measured_on_the_cores_of_a_worker(kind: str, threads: int) -> None:
     tiny = tiny_recipe()
-    recipe = replace(tiny, cluster=replace(tiny.cluster, cpus_per_worker=threads + 1))
+    small = {each: replace(getattr(tiny, each), batch_size=8) for each in ("pretrain", "finetune")}
+    recipe = replace(tiny, **small, cluster=replace(tiny.cluster, cpus_per_worker=threads + 1))
     cost = measure_step(kind, to_json(recipe))
     assert torch.get_num_threads() == threads + 1
     net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, seed=0)
