@@ -93,5 +93,5 @@ def test_msp_tells_apart_probabilities_that_round_to_one():
 
 def test_p_unknown_tells_apart_probabilities_that_round_to_one():
     gaps = np.array([40.0, 50.0, 60.0, 700.0], np.float32)
-    logits = LogitTable(np.zeros((4, 1), np.float32), gaps[:, None])
-    np.testing.assert_allclose(UnknownProbability()(logits), -np.exp(-gaps.astype(np.float64)), rtol=1e-12)
+    logits = LogitTable(np.zeros((4, 2), np.float32), gaps[:, None])  # whose log of a sum, log 2, is no float32
+    np.testing.assert_allclose(UnknownProbability()(logits), -2 * np.exp(-gaps.astype(np.float64)), rtol=1e-12)
