@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ def small_networks() -> Iterator[None]:
             small = replace(network, schedules={name: shrunk(each) for name, each in network.schedules.items()})
             patch.setitem(OWN_NETWORKS, network.name, small)
         patch.setattr(osrci, "DISTANCE_WEIGHTS", (1.0,))
+        patch.setattr(osrci, "search", partial(osrci.search, num_steps=3))
         yield
 
 

@@ -25,7 +25,7 @@ from proser_core.recognition.scores import MaxSoftmaxProbability
 from proser_core.store.files import read_json
 from proser_core.store.store import Store, load_if_complete
 
-EPOCHS = 8
+EPOCHS = 12
 LONG = {"recipe": {**RECIPE, "finetune": {**RECIPE["finetune"], "epochs": EPOCHS}}, "finetunes": [{"beta": 2}]}
 
 

@@ -70,11 +70,11 @@ def test_pre_and_then_post_is_the_whole_network_at_every_split(
     kind: str, nets: dict[str, PlaceholderNet], split: str
 ) -> None:
     net = nets[split]
-    hidden = net.hidden(images(2))
+    hidden = net.hidden(images(1))
     channels, side = HIDDEN[kind][SPLITS.index(split)]
-    assert hidden.shape == (2, channels, side, side)
-    whole, split_in_two = net.backbone(images(2)), net.backbone.post(hidden)
-    assert whole.shape == (2, EMBEDDING[kind])
+    assert hidden.shape == (1, channels, side, side)
+    whole, split_in_two = net.backbone(images(1)), net.backbone.post(hidden)
+    assert whole.shape == (1, EMBEDDING[kind])
     assert torch.equal(whole, split_in_two)
     assert torch.equal(net.logits(hidden).known, net.classifier(whole))
     assert split in net.backbone.split_point
