@@ -27,7 +27,7 @@ def against(candidate: ValidationScores, champion: ValidationScores, tolerance: 
 
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests in which no interval of the bootstrap decides."""
+    """For tests in which the width of the bootstrap's intervals does not decide."""
     monkeypatch.setattr("proser_core.recognition.bootstrap.RESAMPLES", 10)
 
 
@@ -86,6 +86,7 @@ def test_the_interval_of_accuracies_is_where_the_likeliest_shares_are_1_96_stand
     assert ((wins - losses) / count - low) / error == pytest.approx(1.96, abs=1e-3)
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_better_one_has_no_objection_and_the_other_way_round_every_metric_objects() -> None:
     better, worse = scored(2.0, noise=1), scored(0.8, noise=2)
     assert against(better, worse).objections == []
