@@ -28,7 +28,7 @@ def torchvision_net():
 
 @pytest.fixture(scope="module")
 def file(torchvision_net, tmp_path_factory) -> Path:
-    """Its weights."""
+    """The weights of the network."""
     return write(torchvision_net.state_dict(), tmp_path_factory.mktemp("weights") / "resnet18.pth")
 
 
