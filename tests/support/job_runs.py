@@ -17,7 +17,7 @@ RECIPE: dict[str, Any] = {
     "data": {
         "name": "digits",
         "image_size": 8,
-        "num_known": 5,
+        "num_known": 3,
         "unknown_settings": [1, 3],
         "development": "held-out-2",
         "val_fraction": 0.2,

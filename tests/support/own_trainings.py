@@ -14,15 +14,10 @@ from proser_core.data.preparation import make_task
 from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Trained
 from proser_core.jobs.own_networks.worker import train_own
-from proser_core.learning.fit import State
 from proser_core.learning.step import Arithmetic
 
 CPU = torch.device("cpu")
 DIGITS = digits_config(num_known=2, unknown_settings=(3,), flip=False)
-
-
-class StoppedError(Exception):
-    """A training was stopped after the epochs that were asked for; its argument is the state."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +26,10 @@ class OwnResult:
 
     net: Any
     trained: Trained
+
+
+def nothing(*_: Any) -> Any:
+    """What a training reports to where nobody asks."""
 
 
 @cache
@@ -44,36 +43,15 @@ def train_on_digits(
     parts: Mapping[str, nn.Module] | None = None,
     *,
     task: OpenSetTask | None = None,
-    stop_after: int | None = None,
-    resume: State | None = None,
     **schedule: Any,
 ) -> OwnResult:
-    """Train by the quick schedule with these fields. Raises StoppedError after `stop_after` epochs."""
-
-    def report(epoch: int, values: dict[str, float], state: State) -> None:
-        if epoch + 1 == stop_after:
-            raise StoppedError(state)
-
+    """Train by the quick schedule with these fields."""
     fields, recipe = replace(network.schedules["quick"], **schedule), Recipe(data=DIGITS)
-    given = {"bf16": False, "parts": parts or {}, "report": report, "resume": resume}
+    given = {"bf16": False, "parts": parts or {}, "report": nothing}
     net, trained = train_own(network, fields, task or digits(), recipe, **given)
     return OwnResult(net.eval().requires_grad_(False), trained)
 
 
 def plain_training(schedule: Any, task: OpenSetTask | None = None) -> OwnTraining[Any]:
     """What a training on the CPU is handed that reports to nobody and scores nothing."""
-
-    def nothing(*_: Any) -> Any:
-        return None
-
     return OwnTraining(task or digits(), DIGITS, schedule, 0, Arithmetic(CPU, False), {}, nothing, nothing)
-
-
-def assert_restored(fresh: nn.Module, trained: nn.Module) -> None:
-    """With the state of a trained network a fresh one answers bit for bit as that does."""
-    fresh.load_state_dict(trained.state_dict())
-    images = torch.randn(3, 3, 8, 8)
-    fresh = fresh.to(memory_format=torch.channels_last).eval()  # as trained weights lie
-    with torch.no_grad():
-        for ours, theirs in zip(fresh(images), trained(images), strict=True):
-            assert torch.equal(ours, theirs)

@@ -47,8 +47,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-@pytest.mark.parametrize("size", [16, SIZE, 40])
-@pytest.mark.parametrize("config", [DATA, PROXY, replace(DATA, group_near_duplicates=False)])
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [(DATA, 16), (DATA, SIZE), (PROXY, 40), (replace(DATA, group_near_duplicates=False), 40)],
+    ids=["small", "of the size of looks", "a proxy", "without looks"],
+)
 def test_a_prepared_task_is_byte_for_byte_that_of_the_photos_themselves(
     config: DataConfig, size: int, root: Path, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from scenes import scene
+from scenes import write_scenes
 
 from proser_core.data.grouping import Grouping
 from proser_core.data.inspection import inspect_folder
@@ -12,14 +12,9 @@ from proser_core.data.readers.image_folders import FolderLayout
 from proser_core.errors import DataError
 
 
-def write(root: Path, scenes: int = 8, frames: int = 2) -> Path:
+def write(root: Path, scenes: int = 4, frames: int = 2) -> Path:
     """Temples and flowers in bursts, one folder per scene."""
-    for number in range(scenes):
-        for frame in range(frames):
-            path = root / ("temple", "flower")[number % 2] / f"scene{number}" / f"{frame}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            scene(number, frame).save(path)
-    return root
+    return write_scenes(root, "scene{scene}/{frame}.png", scenes, frames)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +33,7 @@ def test_groups_are_those_of_a_run(tmp_path: Path, grouping: Grouping) -> None:
 
 
 def test_the_decision_on_flips_is_that_of_a_run(tmp_path: Path) -> None:
-    root = write(tmp_path, scenes=16, frames=1)
+    root = write(tmp_path, scenes=8, frames=1)
     found = inspect_folder(root, Grouping())
     images = FolderLayout().read(root, "train", size=32)
     tested = FolderLayout().read(root, "test", size=32)

@@ -1,40 +1,16 @@
 """Batches of streamed images are those of the same images in memory, bit for bit."""
 
-from collections.abc import Generator
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from small_tasks import CPU, batches_of, random_images
+from streamed_images import Streamed
 from test_batches import PLAIN, bytes_of
 
 from proser_core.data.normalisation import evaluation_batches
 from proser_core.data.tasks import Labelled
-
-
-class Streamed:
-    """Pixels handed over by row, as an `ImageSource` does; it remembers what was asked for."""
-
-    def __init__(self, pixels: np.ndarray) -> None:
-        self._pixels, self.size = pixels, pixels.shape[1]
-        self.asked: list[np.ndarray] = []
-        self.open = 0
-
-    def __len__(self) -> int:
-        return len(self._pixels)
-
-    def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
-        self.asked.append(rows)
-        self.open += 1
-        try:
-            for start in range(0, len(rows), batch_size):
-                pixels = self._pixels[rows[start : start + batch_size]]
-                pixels.flags.writeable = False  # as shared memory is
-                yield pixels
-        finally:
-            self.open -= 1
 
 
 def both(count: int, seed: int = 0) -> tuple[Labelled, Labelled]:

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from small_tasks import digits_config, loaded_again, random_images, small_task
+from streamed_images import Streamed
 
 from proser_core.config import DataConfig, Recipe
 from proser_core.data import catalogue as sources
@@ -143,14 +144,6 @@ def test_a_saved_task_comes_back_as_it_was_and_cannot_be_written_to(tmp_path, ma
 
 
 def test_images_that_only_another_process_could_read_are_not_saved_without_a_word(task, tmp_path):
-    class Elsewhere:
-        size = task.image_size
-
-        def __len__(self):
-            return len(task.train)
-
-        def batches(self, rows, batch_size):
-            raise NotImplementedError
-
-    with pytest.raises(TypeError, match="train images are Elsewhere; need an array or StoredImages"):
-        replace(task, train=replace(task.train, images=Elsewhere())).save(tmp_path)
+    elsewhere = replace(task.train, images=Streamed(task.train.images))
+    with pytest.raises(TypeError, match="train images are Streamed; need an array or StoredImages"):
+        replace(task, train=elsewhere).save(tmp_path)

@@ -4,8 +4,7 @@ import math
 
 import pytest
 import torch
-from own_trainings import CPU, StoppedError, plain_training, train_on_digits
-from small_tasks import bit_equal
+from own_trainings import CPU, plain_training, train_on_digits
 
 from proser_core.generative.autoencoding_gan import (
     AUTOENCODING_GAN,
@@ -19,8 +18,6 @@ from proser_core.generative.autoencoding_gan import (
 )
 from proser_core.generative.own_network import TaskShape
 from proser_core.generative.pixels import PixelBatches
-
-SMALL = {"width": 16, "codes": 16, "epochs": 2, "least_steps": 5}
 
 
 def curved(images):
@@ -100,13 +97,9 @@ def test_full_is_as_the_authors_have_it():
     assert AutoencodingGan(TaskShape(6, 64), FULL).code_shape == (64, 4, 4)
 
 
-@pytest.fixture(scope="module")
-def trained():
-    return train_on_digits(AUTOENCODING_GAN, width=16, codes=16, epochs=1, least_steps=120, lr=4e-3)
-
-
 @pytest.mark.slow
-def test_images_come_back_closer_than_the_mean_image_of_their_class(trained):
+def test_images_come_back_closer_than_the_mean_image_of_their_class():
+    trained = train_on_digits(AUTOENCODING_GAN, width=16, codes=16, epochs=1, least_steps=120, lr=4e-3)
     pixels, targets = PixelBatches(plain_training(QUICK), "any").first(500)
     means = torch.stack([pixels[targets == label].mean(dim=0) for label in range(2)])
     by_mean = float((pixels - means[targets]).abs().mean())
@@ -114,18 +107,10 @@ def test_images_come_back_closer_than_the_mean_image_of_their_class(trained):
     assert float((pixels - trained.net(pixels)).abs().mean()) < 0.8 * by_mean
 
 
-def test_the_picture_has_images_above_their_reconstructions(trained):
+def test_the_picture_has_images_above_their_reconstructions():
+    trained = train_on_digits(AUTOENCODING_GAN, width=8, codes=8, epochs=1, least_steps=2, most_steps=2)
     (picture,) = trained.trained.pictures.values()
     assert picture.shape == (2, 8, 8, 8, 3)
     assert picture.dtype == "uint8"
     pixels, _ = PixelBatches(plain_training(QUICK), AUTOENCODING_GAN.name).first(8)
     assert abs(picture[0].astype(float) / 255 - pixels.permute(0, 2, 3, 1).numpy()).max() < 0.01
-
-
-def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been():
-    whole = train_on_digits(AUTOENCODING_GAN, **SMALL, dropout=0.2)
-    with pytest.raises(StoppedError) as stopped:
-        train_on_digits(AUTOENCODING_GAN, **SMALL, dropout=0.2, stop_after=1)
-    resumed = train_on_digits(AUTOENCODING_GAN, **SMALL, dropout=0.2, resume=stopped.value.args[0])
-    assert bit_equal(whole.net.state_dict(), resumed.net.state_dict())
-    assert whole.trained.facts == resumed.trained.facts

@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from own_trainings import StoppedError, train_on_digits
-from small_tasks import bit_equal
+from own_trainings import train_on_digits
 
 from proser_core.generative.conditional_gan import CONDITIONAL_GAN, FULL, QUICK, ConditionalGan, draw_noise, play
 from proser_core.generative.one_vs_rest import ONE_VS_REST
@@ -74,12 +73,3 @@ def test_the_losses_are_those_of_one_image_after_another():
     fooled = -sum(math.log(probability(logit)) for logit in made) / 4
     assert float(losses["loss/discriminator"].detach()) == pytest.approx(of_real + of_made, rel=1e-4)
     assert float(losses["loss/generator"].detach()) == pytest.approx(fooled, rel=1e-4)
-
-
-def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been():
-    small = {"width": 8, "epochs": 2, "least_steps": 5}
-    whole = train_on_digits(CONDITIONAL_GAN, **small)
-    with pytest.raises(StoppedError) as stopped:
-        train_on_digits(CONDITIONAL_GAN, **small, stop_after=1)
-    resumed = train_on_digits(CONDITIONAL_GAN, **small, resume=stopped.value.args[0])
-    assert bit_equal(whole.net.state_dict(), resumed.net.state_dict())

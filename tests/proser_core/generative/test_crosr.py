@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from own_trainings import digits, train_on_digits
 from torch import nn
 
-from proser_core.config import digest_of
 from proser_core.generative.crosr import DHRNET, FULL, LADDERNET, QUICK
 from proser_core.generative.own_network import TaskShape
 from proser_core.generative.vgg import ReconstructingVgg
@@ -110,7 +109,3 @@ def test_two_digits_are_told_apart_and_reconstructed(own) -> None:
 def test_images_that_cannot_be_halved_three_times_are_refused() -> None:
     assert "cannot be halved 3 times" in DHRNET.refusal(TaskShape(10, 28))
     assert not DHRNET.refusal(TaskShape(10, 32))
-
-
-def test_quick_and_full_have_keys_of_their_own() -> None:
-    assert digest_of(vars(FULL)) != digest_of(vars(QUICK))

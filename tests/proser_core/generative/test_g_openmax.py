@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from own_trainings import CPU, StoppedError, assert_restored, digits, plain_training, train_on_digits
-from small_tasks import bit_equal
+from own_trainings import CPU, digits, plain_training, train_on_digits
 from torch import nn
 
 from proser_core.errors import TrainingError
@@ -14,7 +13,6 @@ from proser_core.generative.conditional_gan import CONDITIONAL_GAN, ConditionalG
 from proser_core.generative.g_openmax import (
     G_OPENMAX,
     QUICK,
-    GOpenMaxNet,
     _train_classifier,
     ambiguous_images,
     draw_mixtures,
@@ -167,15 +165,3 @@ def test_unknown_digits_score_above_known_ones(trained):
         for part in (task.val, task.development)
     )
     assert (known[:, None] < unknown).mean() > 0.6
-
-
-def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(parts, trained):
-    with pytest.raises(StoppedError) as stopped:
-        train_on_digits(G_OPENMAX, parts, **SMALL, stop_after=1)
-    resumed = train_on_digits(G_OPENMAX, parts, **SMALL, resume=stopped.value.args[0])
-    assert bit_equal(trained.net.state_dict(), resumed.net.state_dict())
-
-
-def test_state_alone_restores_the_network(trained):
-    again = GOpenMaxNet(TaskShape(2, 8), replace(QUICK, **SMALL))
-    assert_restored(again, trained.net)

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from own_trainings import CPU, StoppedError, assert_restored, digits, plain_training, train_on_digits
-from small_tasks import bit_equal
+from own_trainings import CPU, digits, plain_training, train_on_digits
 from torch import nn
 
 from proser_core.errors import TrainingError
@@ -15,13 +14,11 @@ from proser_core.generative.autoencoding_gan import AUTOENCODING_GAN
 from proser_core.generative.g_openmax_interpolation import (
     G_OPENMAX_INTERPOLATION,
     QUICK,
-    InterpolationNet,
     _interpolated,
     interpolate,
     unsure_images,
 )
 from proser_core.generative.one_vs_rest import ONE_VS_REST
-from proser_core.generative.own_network import TaskShape
 from proser_core.learning import tails
 from proser_core.recognition.logits import compute_logits
 
@@ -110,15 +107,3 @@ def test_the_score_is_that_of_one_image_after_another(trained):
             w = 1 - math.exp(-((beyond / fitted.scales[k]) ** fitted.shapes[k]))
             total += math.exp(known[k] * (1 - w))
         assert score == pytest.approx(-math.log(total), rel=1e-4, abs=1e-5)
-
-
-def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(parts, trained):
-    with pytest.raises(StoppedError) as stopped:
-        train_on_digits(G_OPENMAX_INTERPOLATION, parts, task=digits(5), **SMALL, stop_after=1)
-    resumed = train_on_digits(G_OPENMAX_INTERPOLATION, parts, task=digits(5), **SMALL, resume=stopped.value.args[0])
-    assert bit_equal(trained.net.state_dict(), resumed.net.state_dict())
-
-
-def test_state_alone_restores_the_network(trained):
-    again = InterpolationNet(TaskShape(5, 8), replace(QUICK, **SMALL))
-    assert_restored(again, trained.net)

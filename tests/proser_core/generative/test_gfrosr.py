@@ -87,14 +87,6 @@ def test_images_are_turned_counter_clockwise_by_quarters():
         assert torch.equal(result, expected)
 
 
-def test_four_quarters_are_a_full_turn():
-    images, once = batch_of().images, torch.ones(4, dtype=torch.int64)
-    after = images
-    for _ in range(4):
-        after = turned(after, once)
-    assert torch.equal(after, images)
-
-
 def test_the_quarters_depend_on_seed_epoch_and_step_alone():
     drawn = draw_quarters(0, 1, 2, 400)
     assert np.array_equal(drawn, draw_quarters(0, 1, 2, 400))

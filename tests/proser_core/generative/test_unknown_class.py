@@ -68,14 +68,6 @@ def test_the_network_takes_images_as_a_task_normalises_them_and_sees_their_pixel
     assert not logits.dummies.any()
 
 
-def test_mean_and_deviation_are_restored_with_the_weights():
-    net, again = (UnknownClassNet(TaskShape(2, 8), QUICK) for _ in range(2))
-    net.pixels.fill(digits())
-    again.load_state_dict(net.state_dict())
-    assert torch.equal(again.pixels.mean, net.pixels.mean)
-    assert float(again.pixels.std[0]) == pytest.approx(digits().std[0])
-
-
 def test_an_epoch_of_more_steps_than_a_pass_takes_further_passes_and_none_twice():
     batches = PixelBatches(plain_training(QUICK), "any")
     one_pass = len(digits().train) // 64

@@ -94,9 +94,14 @@ def trained_heads(recipe: Recipe, task: OpenSetTask, folder: Path) -> tuple[Stor
     return store, artefact, [Path(job.folder) for job in (first, second)]
 
 
-def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_network(recipe, tmp_path):
+@pytest.fixture(scope="module")
+def heads_of_a_store(recipe, tmp_path_factory) -> tuple[Store, Artefact, list[Path]]:
+    return trained_heads(recipe, bright_task(), tmp_path_factory.mktemp("heads"))
+
+
+def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_network(recipe, heads_of_a_store):
     task = bright_task()
-    store, artefact, (_, heads) = trained_heads(recipe, task, tmp_path)
+    store, artefact, (_, heads) = heads_of_a_store
     net = add_placeholders(make_closed_set_net(recipe.network, 3, SIZE, 1), 2, seed=1)
     load_heads(net, heads / spec.WEIGHTS)
     seen = np.asarray(embedded(task, store.folder("embeddings", spec.embedding_inputs(recipe, artefact))).train.images)
@@ -110,9 +115,9 @@ def test_a_job_on_embeddings_writes_heads_whose_logits_are_those_of_the_whole_ne
     assert (heads / spec.WEIGHTS).stat().st_size < 20_000
 
 
-def test_tables_of_heads_are_made_of_the_embeddings_that_are_there(recipe, tmp_path, monkeypatch):
+def test_tables_of_heads_are_made_of_the_embeddings_that_are_there(recipe, heads_of_a_store, monkeypatch):
     task = bright_task()
-    store, artefact, folders = trained_heads(recipe, task, tmp_path)
+    store, artefact, folders = heads_of_a_store
     for folder, finetune in zip(folders, (None, recipe.finetune), strict=True):
         net = trained_network(recipe, finetune, 3, folder / spec.WEIGHTS)
         expected = task_embeddings(net, task, CPU, seed=recipe.seed)
@@ -125,9 +130,13 @@ def test_tables_of_heads_are_made_of_the_embeddings_that_are_there(recipe, tmp_p
                 np.testing.assert_allclose(getattr(found[part], name), value, rtol=1e-3, atol=1e-3)
 
 
-def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_it_is(recipe):
+@pytest.fixture(scope="module")
+def classifier(recipe) -> OpenSetClassifier:
+    return train(bright_task(), recipe)
+
+
+def test_a_classifier_trained_in_memory_takes_images_and_leaves_the_backbone_as_it_is(recipe, classifier):
     task = bright_task()
-    classifier = train(task, recipe)
     fresh = make_closed_set_net(recipe.network, 3, SIZE, seed=9)
     weights = classifier.net.backbone.state_dict()
     assert all(torch.equal(value, weights[name]) for name, value in fresh.backbone.state_dict().items())
@@ -144,9 +153,8 @@ def test_heads_trained_in_memory_equal_those_of_the_jobs(recipe, tmp_path):
     torch.testing.assert_close(train(task, recipe).net.state_dict(), of_jobs.state_dict(), rtol=1e-6, atol=0)
 
 
-def test_a_loaded_classifier_knows_by_what_its_head_saw_embeddings(recipe, tmp_path):
+def test_a_loaded_classifier_knows_by_what_its_head_saw_embeddings(classifier, tmp_path):
     task = bright_task()
-    classifier = train(task, recipe)
     classifier.save(tmp_path)
     loaded = OpenSetClassifier.load(tmp_path)
     both = [

@@ -13,19 +13,22 @@ from proser_core.networks.nets import add_placeholders, make_closed_set_net
 
 
 @pytest.fixture
-def threads() -> Iterator[int]:
-    """Threads of torch, which are as before afterwards."""
+def two_threads() -> Iterator[None]:
+    """Of torch; afterwards there are as many as before."""
     before = torch.get_num_threads()
-    yield before
+    torch.set_num_threads(2)
+    yield
     torch.set_num_threads(before)
 
 
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("kind", ["pretrain", "finetune"])
-def test_a_step_is_measured_on_the_cores_of_a_worker(kind: str, threads: int) -> None:
+def test_a_step_is_measured_on_the_cores_of_a_worker(kind: str) -> None:
     tiny = tiny_recipe()
-    recipe = replace(tiny, cluster=replace(tiny.cluster, cpus_per_worker=threads + 1))
+    small = {each: replace(getattr(tiny, each), batch_size=8) for each in ("pretrain", "finetune")}
+    recipe = replace(tiny, **small, cluster=replace(tiny.cluster, cpus_per_worker=1))
     cost = measure_step(kind, to_json(recipe))
-    assert torch.get_num_threads() == threads + 1
+    assert torch.get_num_threads() == 1
     net = make_closed_set_net(recipe.network, recipe.data.num_known, recipe.data.image_size, seed=0)
     net = add_placeholders(net, recipe.finetune.num_dummies, seed=0) if kind == "finetune" else net
     assert cost.weight_bytes == sum(each.numel() * each.element_size() for each in net.parameters())

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from training_jobs import StoppedError, ignore, lively_recipe, stop_after, tiny_recipe, training_job
 
 from proser_core.config import Recipe, to_json
-from proser_core.data.tasks import OpenSetTask
+from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.errors import CheckpointError, StorageError, TrainingError
 from proser_core.jobs import spec, worker
@@ -28,20 +28,30 @@ from proser_core.recognition.logit_tables import SCORED_PARTS, TRAIN, load_logit
 from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.scores import own_score
 from proser_core.store.files import temporary_path
-from proser_core.store.store import MANIFEST, Artefact, load_if_complete
+from proser_core.store.store import MANIFEST, Artefact, load_if_complete, write_manifest
 
 CPU = torch.device("cpu")
 Make = Callable[..., spec.Job]
 
 
+@pytest.fixture(scope="module")
+def few(task: Artefact, tmp_path_factory: pytest.TempPathFactory) -> Artefact:
+    """A quarter of the tiny recipe's images."""
+    whole, folder = OpenSetTask.load(task.path), tmp_path_factory.mktemp("few")
+    parts = {name: getattr(whole, name) for name in TASK_PARTS}
+    fewer = {name: Labelled(np.asarray(part.images)[::4], part.targets[::4]) for name, part in parts.items()}
+    replace(whole, **fewer, test_classes=whole.test_classes[::4]).save(folder)
+    return write_manifest(folder, {})
+
+
 @pytest.fixture
-def make(task: Artefact, closed_set_weights: Path, tmp_path: Path) -> Make:
-    """A job of the lively recipe or another one."""
+def make(few: Artefact, closed_set_weights: Path, tmp_path: Path) -> Make:
+    """A job of the lively recipe or another one, on few images."""
 
     def job(name: str, kind: str = "finetune", recipe: Recipe | None = None, weights: Path | None = None) -> spec.Job:
         (tmp_path / name).mkdir()  # as the store does
         begin = weights or (closed_set_weights if kind == "finetune" else None)
-        return training_job(task, tmp_path / name, recipe or lively_recipe(), kind, begin or "")
+        return training_job(few, tmp_path / name, recipe or lively_recipe(), kind, begin or "")
 
     return job
 
@@ -64,7 +74,7 @@ def test_a_job_that_was_stopped_after_an_epoch_equals_one_that_never_stopped(
     assert load_if_complete(Path(stopped.folder)).digest == load_if_complete(Path(whole.folder)).digest
 
 
-def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make: Make, task: Artefact) -> None:
+def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make: Make, few: Artefact) -> None:
     job, on_disk = make("job"), []
     folder = Path(job.folder)
     run_job(job, lambda metrics: on_disk.append(len(spec.read_epochs(folder))))
@@ -73,7 +83,7 @@ def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make:
     rows = spec.read_epochs(folder)
     assert [row["epoch"] for row in rows] == [0, 1, 2]
     assert all(math.isfinite(value) for row in rows for value in row.values())
-    images, logits = OpenSetTask.load(task.path), load_logits(folder / spec.LOGITS)
+    images, logits = OpenSetTask.load(few.path), load_logits(folder / spec.LOGITS)
     assert tuple(logits) == SCORED_PARTS
     for part in SCORED_PARTS:
         assert logits[part].known.shape == (len(getattr(images, part)), 5)
@@ -82,13 +92,13 @@ def test_a_finished_job_leaves_weights_logits_and_epochs_and_no_checkpoint(make:
 
 @pytest.mark.parametrize("averaging", [0.0, 0.9])
 def test_the_score_of_a_checkpoint_is_that_of_the_network_that_it_would_be(
-    make: Make, task: Artefact, averaging: float
+    make: Make, few: Artefact, averaging: float
 ) -> None:
     recipe = replace(lively_recipe(), finetune=replace(lively_recipe().finetune, averaging=averaging))
     job = make("job", recipe=recipe)
     run_job(job, lambda metrics: score_checkpoint(job))  # after the last epoch there is still one
     folder = Path(job.folder)
-    rows, images = spec.read_scores(folder, recipe.calibration), OpenSetTask.load(task.path)
+    rows, images = spec.read_scores(folder, recipe.calibration), OpenSetTask.load(few.path)
     assert [row["epochs"] for row in rows] == [1, 2, 3]
     logits = load_logits(folder / spec.LOGITS)
     kept = evaluate(logits, own_score(recipe), images, recipe.calibration.target_rate).flat()
@@ -113,9 +123,11 @@ def test_a_checkpoint_is_scored_again_by_another_calibration(make: Make, change:
     assert first[spec.SELECTION_METRIC] != second[spec.SELECTION_METRIC]
 
 
-def test_a_job_with_the_users_weights_only_scores_them(make: Make, closed_set_weights: Path, task: Artefact) -> None:
+def test_a_job_with_the_users_weights_only_scores_them(
+    closed_set_weights: Path, task: Artefact, tmp_path: Path
+) -> None:
     recipe = tiny_recipe()
-    job = make("job", "pretrain", recipe, weights=closed_set_weights)
+    job = training_job(task, tmp_path, recipe, "pretrain", closed_set_weights)
     run_job(job, stop_after(1))
     folder = Path(job.folder)
     assert not (folder / spec.EPOCHS).exists()
@@ -152,8 +164,8 @@ def test_a_loss_that_is_not_finite_leaves_its_message_and_no_artefact(make: Make
     assert not (folder / spec.WEIGHTS).exists()
 
 
-def test_weights_that_overflow_in_the_very_last_step_are_a_failure_too(make: Make, task: Artefact) -> None:
-    one_batch = len(OpenSetTask.load(task.path).train) // 2 * 2
+def test_weights_that_overflow_in_the_very_last_step_are_a_failure_too(make: Make, few: Artefact) -> None:
+    one_batch = len(OpenSetTask.load(few.path).train) // 2 * 2
     job = make("job", recipe=lively_recipe(gamma=1e38, epochs=1, batch_size=one_batch))
     with pytest.raises(TrainingError, match="logits that are not finite"):
         run_job(job, ignore)

@@ -123,10 +123,15 @@ def test_mixtures_are_drawn_anew_in_each_epoch() -> None:
     assert len({*torch.cat([each.mix_lambda for each in asked]).tolist()}) == 15
 
 
-@pytest.mark.parametrize("averaging", [0.0, 0.8])
-@pytest.mark.parametrize("schedule", ["constant", "one_cycle", "cosine", "cosine_restarts"])
-@pytest.mark.parametrize("stop_after", [0, 1])
-@pytest.mark.parametrize("optimizer", ["sgd", "muon"])
+@pytest.mark.parametrize(
+    ("optimizer", "schedule", "stop_after", "averaging"),
+    [
+        ("sgd", "constant", 0, 0.0),
+        ("sgd", "one_cycle", 1, 0.8),
+        ("muon", "cosine", 0, 0.8),
+        ("muon", "cosine_restarts", 1, 0.0),
+    ],
+)
 def test_a_resumed_run_equals_one_that_never_stopped(optimizer, schedule, stop_after, averaging):
     options = {"schedule": schedule, "averaging": averaging, "optimizer": optimizer, "start": "scratch"}
     whole, record = finetune(**options)

@@ -221,7 +221,9 @@ def test_a_saved_classifier_needs_neither_file_nor_network_and_decides_alike(tmp
     net(images(64, 4))  # moves the running statistics
     replace(make_classifier(), net=net, network=network, image_size=64).save(tmp_path / "classifier")
     path.unlink()
-    loaded = OpenSetClassifier.load(tmp_path / "classifier").net.eval()
+    classifier = OpenSetClassifier.load(tmp_path / "classifier")
+    assert classifier.network == replace(network, weights_file="")
+    loaded = classifier.net.eval()
     assert torch.equal(loaded(images(64)).known, net.eval()(images(64)).known)
     assert torch.equal(folded(loaded)(images(64)).known, loaded(images(64)).known)
     assert any(isinstance(module, nn.BatchNorm2d) for module in folded(loaded).modules())

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from small_tasks import make_classifier
 from torchvision.models import resnet18
 
 from proser_core.config import DataConfig, NetworkConfig, Recipe, decisive_fields, decisive_network
@@ -15,9 +13,8 @@ from proser_core.config.named_finetunes import control
 from proser_core.errors import CheckpointError
 from proser_core.jobs.network_tables import trained_network
 from proser_core.jobs.spec import job_inputs
-from proser_core.networks.nets import add_placeholders, make_closed_set_net
+from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.weights import save_weights
-from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact
 
 
@@ -29,28 +26,31 @@ def torchvision_net():
     return net.eval()
 
 
+@pytest.fixture(scope="module")
+def file(torchvision_net, tmp_path_factory) -> Path:
+    """The weights of the network."""
+    return write(torchvision_net.state_dict(), tmp_path_factory.mktemp("weights") / "resnet18.pth")
+
+
 def network(path: Path, backbone: str = "torchvision:resnet18") -> NetworkConfig:
     return NetworkConfig(backbone=backbone, weights_file=str(path))
 
 
 def write(state: dict, path: Path) -> Path:
-    save_file(state, path) if path.suffix == ".safetensors" else torch.save(state, path)
+    torch.save(state, path)
     return path
 
 
-@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
-def test_the_embedding_is_the_one_that_torchvision_computes(torchvision_net, tmp_path, suffix):
-    path = write(torchvision_net.state_dict(), tmp_path / f"resnet18{suffix}")
-    backbone = make_closed_set_net(network(path), 7, 64, seed=0).backbone.eval()
+def test_the_embedding_is_the_one_that_torchvision_computes(torchvision_net, file):
+    backbone = make_closed_set_net(network(file), 7, 64, seed=0).backbone.eval()
     headless = copy.deepcopy(torchvision_net)
     headless.fc = torch.nn.Identity()
     images = torch.randn(2, 3, 64, 64)
     assert torch.equal(backbone(images), headless(images))
 
 
-def test_the_head_is_fresh_and_keyed_by_the_seed(torchvision_net, tmp_path):
-    path = write(torchvision_net.state_dict(), tmp_path / "resnet18.pth")
-    first, again, other = (make_closed_set_net(network(path), 7, 64, seed=seed).classifier.weight for seed in (0, 0, 1))
+def test_the_head_is_fresh_and_keyed_by_the_seed(file):
+    first, again, other = (make_closed_set_net(network(file), 7, 64, seed=seed).classifier.weight for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -78,18 +78,16 @@ def test_what_does_not_fit_is_named(torchvision_net, tmp_path, spoil, message):
         make_closed_set_net(network(write(state, tmp_path / "resnet18.pth")), 7, 64, seed=0)
 
 
-def test_weights_of_another_resnet_and_a_file_that_is_missing_are_refused(torchvision_net, tmp_path):
-    path = write(torchvision_net.state_dict(), tmp_path / "resnet18.pth")
+def test_weights_of_another_resnet_and_a_file_that_is_missing_are_refused(file, tmp_path):
     with pytest.raises(CheckpointError, match="does not fit the network"):
-        make_closed_set_net(network(path, "torchvision:resnet50"), 7, 64, seed=0)
-    path.unlink()
+        make_closed_set_net(network(file, "torchvision:resnet50"), 7, 64, seed=0)
     with pytest.raises(CheckpointError, match=r"weights-file got .*, which does not exist; need a .safetensors"):
-        make_closed_set_net(network(path), 7, 64, seed=0)
+        make_closed_set_net(network(tmp_path / "none.pth"), 7, 64, seed=0)
 
 
-def test_a_network_that_was_trained_is_made_without_the_file_that_it_began_with(torchvision_net, tmp_path):
-    path, trained = write(torchvision_net.state_dict(), tmp_path / "resnet18.pth"), tmp_path / "trained.safetensors"
-    recipe = Recipe(network=network(path), data=DataConfig(image_size=64))
+def test_a_network_that_was_trained_is_made_without_the_file_that_it_began_with(file, tmp_path):
+    trained = tmp_path / "trained.safetensors"
+    recipe = Recipe(network=network(file), data=DataConfig(image_size=64))
     net = make_closed_set_net(recipe.network, 3, 64, seed=1)
     save_weights(net, trained)
     elsewhere = replace(recipe, network=network(tmp_path / "nowhere.pth"))
@@ -119,13 +117,3 @@ def test_where_images_are_mixed_decides_nothing_for_a_control_which_mixes_none(t
     recipes = (Recipe(network=NetworkConfig(split=split), finetune=finetune) for split in ("middle", "late"))
     middle, late = (job_inputs("finetune", each, task, "", False, "code") for each in recipes)
     assert middle == late
-
-
-def test_a_saved_classifier_does_not_need_the_file_that_it_began_from(torchvision_net, tmp_path):
-    path = write(torchvision_net.state_dict(), tmp_path / "resnet18.pth")
-    net = add_placeholders(make_closed_set_net(network(path), 3, 64, seed=0), 2, seed=0)
-    replace(make_classifier(), net=net, network=network(path), image_size=64).save(tmp_path / "classifier")
-    path.unlink()
-    loaded = OpenSetClassifier.load(tmp_path / "classifier")
-    images = torch.randn(2, 3, 64, 64)
-    assert torch.equal(loaded.net.eval()(images).known, net.eval()(images).known)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from small_tasks import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
+from streamed_images import Streamed
 from torch import nn
 
 from proser_core.data.normalisation import Normaliser
@@ -72,19 +73,7 @@ def test_a_large_set_is_fitted_to_a_draw_of_its_training_images(monkeypatch):
     expected = compute_embedding_table(net, task.train.images[rows], (task.mean, task.std), CPU)
     found = task_embeddings(net, task, CPU, seed=3)[TRAIN]
     np.testing.assert_array_equal(found.embeddings, expected.embeddings)
-
-    class Source:
-        """The same images, read in batches."""
-
-        size = task.image_size
-
-        def __len__(self):
-            return len(task.train)
-
-        def batches(self, rows, batch_size):
-            yield from (task.train.images[rows[at : at + batch_size]] for at in range(0, len(rows), batch_size))
-
-    streamed = replace(task, train=Labelled(Source(), task.train.targets))
+    streamed = replace(task, train=Labelled(Streamed(task.train.images), task.train.targets))
     np.testing.assert_array_equal(task_embeddings(net, streamed, CPU, seed=3)[TRAIN].known, expected.known)
 
 

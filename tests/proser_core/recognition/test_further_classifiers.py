@@ -24,8 +24,9 @@ from proser_core.recognition.trained_classifier import Member
 IMAGES = random_images(37, seed=4)
 
 
-@pytest.mark.parametrize("mirror", [False, True], ids=["plain", "mirrored"])
-@pytest.mark.parametrize("score", FURTHER_SCORES)
+@pytest.mark.parametrize(
+    ("score", "mirror"), [*((score, False) for score in FURTHER_SCORES), ("energy", True), ("KNN", True)]
+)
 def test_a_classifier_with_any_score_is_saved_and_predicts_the_same_when_loaded(score, mirror, tmp_path):
     classifier = make_classifier(score, mirror=mirror)
     classifier.save(tmp_path)
@@ -72,9 +73,7 @@ def test_a_classifier_without_any_of_it_keeps_its_format(tmp_path):
     assert not OpenSetClassifier.load(tmp_path).mirror
 
 
-@pytest.mark.parametrize(
-    ("score", "mirror"), [("gap", False), ("p(unknown)", True), ("MaxLogit", False), ("KNN", True)]
-)
+@pytest.mark.parametrize(("score", "mirror"), [("gap", False), ("KNN", True)])
 def test_an_ensemble_is_saved_and_predicts_the_same_when_loaded(score, mirror, tmp_path):
     member = Member("a key", "beta=1", {"dev/auroc": 0.9})
     classifier = dataclasses.replace(make_classifier(score, mirror=mirror, members=3), members=(member,) * 3)

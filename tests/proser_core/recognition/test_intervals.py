@@ -35,8 +35,11 @@ def test_each_metric_at_the_bias_lies_in_an_interval_of_two_standard_errors_to_e
 
 
 @FEW
-def test_a_candidate_is_not_promoted_by_an_interval_of_few_images(known: int, unknown: int, enough: bool) -> None:
+def test_a_candidate_is_not_promoted_by_an_interval_of_few_images(
+    known: int, unknown: int, enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The bootstrap of a few images that are separated perfectly has no width."""
+    monkeypatch.setattr("proser_core.recognition.bootstrap.RESAMPLES", 10)
     held = scored(9.0).select(np.r_[:known, KNOWN : KNOWN + unknown])
     found = compare(held, calibrate(held.known_scores), held, 0.0, tolerance=0.02)
     reason = (
@@ -49,7 +52,10 @@ def test_a_candidate_is_not_promoted_by_an_interval_of_few_images(known: int, un
 
 
 @FEW
-def test_a_card_says_so_in_place_of_the_interval(known: int, unknown: int, enough: bool) -> None:
+def test_a_card_says_so_in_place_of_the_interval(
+    known: int, unknown: int, enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proser_core.recognition.bootstrap.RESAMPLES", 10)
     held = scored(9.0).select(np.r_[:known, KNOWN : KNOWN + unknown])
     proxy = Proxy(held, calibrate(held.known_scores).bias, {}, ("ant",), ())
     card = model_card(dataclasses.replace(make_classifier(), proxy=proxy))

@@ -52,16 +52,6 @@ def test_every_score_of_every_network_survives_saving(score, tmp_path):
         assert getattr(loaded, name) == getattr(classifier, name)
 
 
-def test_a_network_that_began_with_weights_of_a_file_needs_it_no_more(
-    classifier: OpenSetClassifier, tmp_path: Path
-) -> None:
-    network = dataclasses.replace(classifier.network, weights_file=str(tmp_path / "gone.pth"))
-    dataclasses.replace(classifier, network=network).save(tmp_path / "model")
-    loaded = OpenSetClassifier.load(tmp_path / "model")
-    assert loaded.network == classifier.network
-    np.testing.assert_array_equal(loaded.predict(IMAGES).indices, classifier.predict(IMAGES).indices)
-
-
 @pytest.mark.parametrize("weight", [np.float32(0.5), np.float64(0.5), np.int64(2)])
 def test_a_number_of_numpys_in_a_score_is_saved_as_pythons(classifier, weight, tmp_path):
     dataclasses.replace(classifier, score_function=PlaceholderGap(weight)).save(tmp_path)

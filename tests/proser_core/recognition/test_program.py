@@ -34,25 +34,18 @@ assert not any(name.startswith("proser") for name in sys.modules)
 SCORES = ("gap", "MSP")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program for each score, by its name."""
-    folder = tmp_path_factory.mktemp("program")
-    for score in SCORES:
-        export_program(make_classifier(score), folder / f"{score}.pt2")
-    return folder
-
-
 @pytest.mark.slow
-def test_it_decides_as_the_classifier_does_where_this_code_is_not(folder: Path) -> None:
+def test_it_decides_as_the_classifier_does_where_this_code_is_not(tmp_path: Path) -> None:
+    for score in SCORES:
+        export_program(make_classifier(score), tmp_path / f"{score}.pt2")
     images = random_images(37, seed=4)
-    np.save(folder / "images.npy", images)
-    (folder / "elsewhere.py").write_text(RUN_ELSEWHERE)
+    np.save(tmp_path / "images.npy", images)
+    (tmp_path / "elsewhere.py").write_text(RUN_ELSEWHERE)
     command = [sys.executable, "-I", "elsewhere.py", *(f"{score}.pt2" for score in SCORES)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [["ant", "bee", "cow", "unknown"]] * len(SCORES)
-    with np.load(folder / "out.npz") as got:
+    with np.load(tmp_path / "out.npz") as got:
         for score, count in itertools.product(SCORES, (1, 2, 37)):
             want, place = make_classifier(score).predict(images[:count]), f"{score}.pt2_{count}"
             near = np.abs(want.unknown_scores) < 1e-4
@@ -62,8 +55,9 @@ def test_it_decides_as_the_classifier_does_where_this_code_is_not(folder: Path) 
             assert count < 37 or {0, 1, 2, 3} & set(want.indices.tolist()) > {3}
 
 
-def test_it_takes_uint8_images_of_the_classifiers_size_alone(folder: Path) -> None:
-    program = torch.export.load(folder / "gap.pt2").module()
+def test_it_takes_uint8_images_of_the_classifiers_size_alone(tmp_path: Path) -> None:
+    export_program(make_classifier("MSP"), tmp_path / PROGRAM)
+    program = torch.export.load(tmp_path / PROGRAM).module()
     with pytest.raises(AssertionError, match=r"images.size\(\)\[1\] == 8"):
         program(torch.zeros(2, 9, 9, 3, dtype=torch.uint8))
 

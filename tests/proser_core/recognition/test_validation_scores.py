@@ -1,7 +1,6 @@
 """Scores of validation images and development unknowns: their metrics, their images, and their file."""
 
 import dataclasses
-from collections.abc import Generator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from compared_scores import CLASSES, KNOWN, scored
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from small_tasks import random_images, small_task
+from streamed_images import Streamed
 
 from proser_core.recognition.evaluation import evaluate_parts
 from proser_core.recognition.logit_tables import LogitTable
@@ -78,21 +78,6 @@ def test_the_fingerprint_follows_images_targets_and_the_order_of_classes() -> No
     assert len({image_digests(each)[0] for each in (task, *others)}) == 5
 
 
-class Streamed:
-    """Images that are decoded whenever they are read, with how many were."""
-
-    def __init__(self, pixels: np.ndarray) -> None:
-        self._pixels, self.size, self.decoded = pixels, pixels.shape[1], 0
-
-    def __len__(self) -> int:
-        return len(self._pixels)
-
-    def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
-        for start in range(0, len(rows), batch_size):
-            self.decoded += len(rows[start : start + batch_size])
-            yield self._pixels[rows[start : start + batch_size]]
-
-
 def test_streamed_images_are_decoded_once_and_have_the_digests_of_those_in_memory() -> None:
     task = small_task()
     val, development = (Streamed(part.images) for part in (task.val, task.development))
@@ -103,4 +88,5 @@ def test_streamed_images_are_decoded_once_and_have_the_digests_of_those_in_memor
     )
     fingerprint, images = image_digests(streamed)
     assert (fingerprint, images.tolist()) == (image_digests(task)[0], image_digests(task)[1].tolist())
-    assert (val.decoded, development.decoded) == (len(val), len(development))
+    for part in (val, development):
+        assert [len(rows) for rows in part.asked] == [len(part)]

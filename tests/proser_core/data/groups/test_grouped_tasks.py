@@ -1,33 +1,46 @@
 """Tasks of own images in groups: no part divides one, and the note says what there is."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 from scenes import CONFIG, FRAMES, as_jpeg, scene, write_scenes
 
-from proser_core.config import Recipe, digest_of
+from proser_core.config import DataConfig, Recipe, digest_of
 from proser_core.data.data_sets import open_data_set
 from proser_core.data.group_notes import GROUPS, KnownGroups, shared_with_training
 from proser_core.data.grouping import Grouping
 from proser_core.data.preparation import make_task, stratified_rows
+from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.splits.drawing import draw_split
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.jobs.preparing import prepare_inputs
 
 
-@pytest.fixture(scope="module")
-def lone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_lone(root: Path) -> Path:
     """Bursts, and a third class of ten images of one scene."""
-    root = write_scenes(tmp_path_factory.mktemp("lone"))
+    write_scenes(root)
     (root / "lone").mkdir()
     for frame in range(10):
         scene(100, frame // 2).save(root / "lone" / f"{frame}.png")
     return root
+
+
+@pytest.fixture(scope="module")
+def lone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_lone(tmp_path_factory.mktemp("lone"))
+
+
+def config_in_which(classes: int, fits: Callable[[ClassSplit], bool], **values: Any) -> DataConfig:
+    """The first class split of so many classes that fits, of one unknown class."""
+    splits = (replace(CONFIG, unknown_settings=(1,), split_index=index, **values) for index in range(99))
+    return next(config for config in splits if fits(draw_split(config, classes)))
 
 
 def scenes_of(task: OpenSetTask, root: Path) -> dict[str, set[str]]:
@@ -130,9 +143,7 @@ def test_of_many_classes_of_one_scene_the_first_are_named() -> None:
 
 
 def test_an_unknown_class_of_one_scene_is_tested_with_all_of_its_images(lone: Path) -> None:
-    config = replace(CONFIG, unknown_settings=(1,))
-    splits = (replace(config, split_index=index) for index in range(99))
-    config = next(each for each in splits if draw_split(each, 3).unknown == (1,))  # flower, lone, temple
+    config = config_in_which(3, lambda split: split.unknown == (1,))  # flower, lone, temple
     for unpacked in (None, {}):
         task = make_task(config, lone, 0, unpacked)
         assert int((task.test.targets == 2).sum()) == 10
@@ -140,13 +151,9 @@ def test_an_unknown_class_of_one_scene_is_tested_with_all_of_its_images(lone: Pa
 
 def test_an_unknown_class_is_not_tested_with_an_image_that_belongs_to_a_training_image(tmp_path: Path) -> None:
     """It has two groups, too few for a test of its own: one scene, and a copy of a scene of a known class."""
-    root = write_scenes(tmp_path)
-    (root / "lone").mkdir()
-    for frame in range(10):
-        scene(100, frame // 2).save(root / "lone" / f"{frame}.png")
+    root = write_lone(tmp_path)
     as_jpeg(scene(1)).save(root / "lone" / "copy.png")
-    splits = (replace(CONFIG, unknown_settings=(1,), split_index=index) for index in range(99))
-    task = make_task(next(each for each in splits if draw_split(each, 3).unknown == (1,)), root, 0)
+    task = make_task(config_in_which(3, lambda split: split.unknown == (1,)), root, 0)
     assert "scene1" in scenes_of(replace(task, test=task.val), root)["train"]
     assert int((task.test.targets == 2).sum()) == 10
 
@@ -231,9 +238,8 @@ def test_nor_does_one_that_belongs_to_an_image_of_an_unknown_class_of_one_scene(
             scene(100, frame).save(tmp_path / name / f"shared-{frame}.png")
     for number in range(200, 204):
         scene(number).save(tmp_path / "held" / f"own-{number}.png")
-    config = replace(CONFIG, unknown_settings=(1,), development="held-out-1", val_fraction=0.5)
-    splits = ((each, draw_split(each, 4)) for each in (replace(config, split_index=index) for index in range(99)))
-    config = next(each for each, split in splits if (split.development, split.unknown) == ((1,), (2,)))
+    roles = {"development": "held-out-1", "val_fraction": 0.5}
+    config = config_in_which(4, lambda split: (split.development, split.unknown) == ((1,), (2,)), **roles)
     task = make_task(config, tmp_path)
     assert "shared" in scenes_of(task, tmp_path)["test"]
     assert scenes_of(replace(task, test=task.development), tmp_path)["test"] == {"own"}
