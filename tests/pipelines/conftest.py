@@ -17,6 +17,7 @@ from pipeline_runs import Proser, RunFolder, write_space
 from ray import tune
 from registered_models import classifier_of
 from served_models import some_pixels
+from sqlalchemy import Engine, event
 from storages import BUCKET, ENVIRONMENT, Machines, s3_server
 from training_jobs import tiny_recipe
 
@@ -61,6 +62,20 @@ def one_migration() -> Iterator[None]:
     with closing(sqlite3.connect("", check_same_thread=False)) as template, pytest.MonkeyPatch.context() as patch:
         patch.setattr(databases, "_write_migrated", copied)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_power_cut() -> Iterator[None]:
+    """What MLflow commits to SQLite is handed to the system, and none of hundreds of commits waits for the disk: a
+    process that is killed loses nothing by it."""
+
+    def unflushed(connection: Any, _: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", unflushed)
+    yield
+    event.remove(Engine, "connect", unflushed)
 
 
 @pytest.fixture
