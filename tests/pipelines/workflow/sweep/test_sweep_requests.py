@@ -40,11 +40,6 @@ def test_trials_that_know_the_same_classes_have_seeds_of_their_own(folder: RunFo
     assert request(folder, recipe=chosen, split_indices=()).recipes == [chosen]  # as `proser run` would train it
 
 
-def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="found nothing of this sweep"):
-        printed(sweep, request(folder, storage=tmp_path / "other", resume=True))
-
-
 @pytest.mark.parametrize(
     ("indices", "workers", "message"),
     [((0, 1), 1, "on one class split, and --split-indices gives 2"), ((0,), 2, "num_workers is 2, set it to 1")],
