@@ -28,7 +28,7 @@ from pipelines.cluster.train_worker import run_single_trial
 from pipelines.tracking import databases
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.trained_split import TrainedSplit
-from proser_core.jobs import spec
+from proser_core.jobs import probe, spec
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact, write_manifest
 
@@ -104,6 +104,8 @@ def trains_here(patch: pytest.MonkeyPatch) -> None:
         for job in jobs:
             run_single_trial({"job": job.to_json(), "storage": None})
 
+    for name, count in {"STEPS": 1, "EPOCHS": 2}.items():  # each plan takes these before its trainings, to time them
+        patch.setattr(probe, name, count)
     patch.setattr(tune, "report", lambda metrics: None)
     patch.setattr(Cluster, "connect", lambda cluster: {"CPU": 2.0})
     patch.setattr(Cluster, "fitting", lambda cluster, memory_bytes, workers: None)
