@@ -30,7 +30,7 @@ def recipe() -> Recipe:
 
 
 @pytest.fixture(scope="module")
-def first(run_folder: RunFolder, spaces: Path) -> Outcome:
+def first(run_folder: RunFolder, spaces: Path, empty_programs: None) -> Outcome:
     write_space(spaces, "small_grid", GRID)
     outcome = run_folder.run(recipe())
     ray.shutdown()  # nothing after it needs Ray, which is not idle for free
