@@ -220,10 +220,14 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Storage:
 
 
 @pytest.mark.parametrize(
-    ("score", "control"),
-    [("", "CE control, MaxLogit"), ("auto", "CE control, chosen score"), ("fDBD", "CE control, fDBD")],
+    ("network", "score", "control"),
+    [
+        ("control", "", "CE control, MaxLogit"),
+        ("control", "fDBD", "CE control, fDBD"),
+        ("auto", "", "CE control, MaxLogit"),
+        ("auto", "auto", "CE control, chosen score"),
+    ],
 )
-@pytest.mark.parametrize("network", ["control", "auto"])
 @pytest.mark.usefixtures("empty_figures")
 def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
     trained: Trained, tables: Storage, network: NetworkName, score: str, control: str, tmp_path: Path
