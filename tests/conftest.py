@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 from training_jobs import ignore, tiny_recipe, training_job
 
 from proser_core.digests import sha256_of
@@ -16,6 +17,7 @@ from proser_core.jobs.preparing import save_task
 from proser_core.store.store import Artefact, write_manifest
 
 torch.set_num_threads(1)  # more threads slow down tensors as small as these
+threadpool_limits(1, user_api="blas")  # and matrices: each product waits for a core that another process holds
 
 # A shell that runs the suite in the background ignores SIGINT, and children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

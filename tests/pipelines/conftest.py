@@ -17,6 +17,7 @@ from pipeline_runs import Proser, RunFolder, write_space
 from ray import tune
 from registered_models import classifier_of
 from served_models import some_pixels
+from sqlalchemy import Engine, event
 from storages import BUCKET, ENVIRONMENT, Machines, s3_server
 from training_jobs import tiny_recipe
 
@@ -27,7 +28,7 @@ from pipelines.cluster.train_worker import run_single_trial
 from pipelines.tracking import databases
 from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.trained_split import TrainedSplit
-from proser_core.jobs import spec
+from proser_core.jobs import probe, spec
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.store.store import Artefact, write_manifest
 
@@ -63,6 +64,20 @@ def one_migration() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_power_cut() -> Iterator[None]:
+    """What MLflow commits to SQLite is handed to the system, and none of hundreds of commits waits for the disk: a
+    process that is killed loses nothing by it."""
+
+    def unflushed(connection: Any, _: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", unflushed)
+    yield
+    event.remove(Engine, "connect", unflushed)
+
+
 @pytest.fixture
 def own_ray() -> Iterator[None]:
     """What a test starts of Ray is its own: workers have the environment of this moment."""
@@ -89,6 +104,8 @@ def trains_here(patch: pytest.MonkeyPatch) -> None:
         for job in jobs:
             run_single_trial({"job": job.to_json(), "storage": None})
 
+    for name, count in {"STEPS": 1, "EPOCHS": 2}.items():  # each plan takes these before its trainings, to time them
+        patch.setattr(probe, name, count)
     patch.setattr(tune, "report", lambda metrics: None)
     patch.setattr(Cluster, "connect", lambda cluster: {"CPU": 2.0})
     patch.setattr(Cluster, "fitting", lambda cluster, memory_bytes, workers: None)

@@ -25,7 +25,7 @@ def server_answering(answer: tuple[int, str] | None) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()  # it ends within these seconds
         try:
             yield f"http://127.0.0.1:{server.server_port}"
         finally:

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,18 @@ import mlflow
 import pytest
 from mlflow.entities import Run
 from rich.console import Console
+from training_jobs import tiny_recipe
 
 from pipelines.commands.run import run
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.session import Session, TrainingSession
 from proser_core.config import Recipe
+
+
+def quick_recipe() -> Recipe:
+    """The tiny recipe with most images for validation: a run or a sweep trains many networks on the others."""
+    tiny = tiny_recipe()
+    return replace(tiny, data=replace(tiny.data, val_fraction=0.7))
 
 
 def printed(command: Callable[..., int], *arguments: Any, width: int = 200) -> tuple[int, str]:

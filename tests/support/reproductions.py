@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pipeline_runs import RunFolder
-from training_jobs import tiny_recipe
+from pipeline_runs import RunFolder, quick_recipe
 
 from pipelines.recipes import cifar100_cpu
 from pipelines.reports.page import Made
@@ -18,7 +17,7 @@ from pipelines.reproduction.request import ReproduceRequest
 from pipelines.reproduction.results import SplitResult
 from proser_core.config import FinetuneConfig, to_json
 
-DATA = replace(tiny_recipe().data, development="none", unknown_settings=(2, 3))
+DATA = replace(quick_recipe().data, development="none", unknown_settings=(2, 3))
 CARRIED = ("MaxLogit", "PROSER")
 AUROC = "test/unknown_3/auroc"
 TRAINED = ("MSP", "MaxLogit", "OpenMax", "PROSER")
@@ -29,7 +28,7 @@ MADE = Made("proser reproduce cifar10 --data-dir 'my data'", {"schedule": "10 ep
 
 def request(folder: RunFolder, *names: str, **options: Any) -> ReproduceRequest:
     asked = {"methods": TRAINED, "image_size": 8, "data_dir": None, "storage": folder.storage, **options}
-    recipe = replace(tiny_recipe(), finetune=FinetuneConfig(epochs=2))
+    recipe = replace(quick_recipe(), finetune=FinetuneConfig(epochs=2))
     return ReproduceRequest(names, **{"recipe": recipe, **asked})
 
 

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from encoded_images import encode
 from ray_nodes import free_ports
 from registered_models import Registry
+from waiting import PATIENCE_S
 
 from pipelines.serving.access import Access
 from pipelines.serving.limits import Limits
@@ -80,6 +82,15 @@ def get(address: str, body: bytes | None = None, **headers: str) -> tuple[int, s
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def half_sent(address: str, file: bytes) -> HTTPConnection:
+    """A client that has sent ten bytes of its image."""
+    half = HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE_S)
+    half.putrequest("POST", "/predict")
+    half.putheader("Content-Length", str(len(file)))
+    half.endheaders(file[:10])
+    return half
 
 
 def assert_as_predicted(table: pd.DataFrame, classifier: OpenSetClassifier, pixels: np.ndarray) -> None:

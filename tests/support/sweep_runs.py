@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipeline_runs import RunFolder
-from training_jobs import tiny_recipe
+from pipeline_runs import RunFolder, quick_recipe
 
 from pipelines.workflow.requests import SweepRequest
 from proser_core.config import CalibrationConfig
@@ -22,7 +21,7 @@ Done = tuple[int, str]
 
 def request(folder: RunFolder, **options: Any) -> SweepRequest:
     asked = {"spaces": ("betas", "pairs"), "split_indices": (0, 1), "data_dir": None, "storage": folder.storage}
-    recipe = replace(tiny_recipe(), model_name="ensembles", calibration=CalibrationConfig(target_rate=RATE))
+    recipe = replace(quick_recipe(), model_name="ensembles", calibration=CalibrationConfig(target_rate=RATE))
     return SweepRequest(**{"recipe": recipe, **asked, **options})
 
 

@@ -1,9 +1,11 @@
 """Runs in MLflow, opened again and looked up, and what is logged to them."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from mlflow.entities import Run
 from rich.console import Console
 from training_jobs import tiny_recipe
@@ -42,6 +44,13 @@ def runs_of(parent: ParentRun) -> dict[str, Run]:
 
 def child(parent: ParentRun, key: str) -> Run:
     return parent.client.get_run(parent.child_id(key))
+
+
+@contextmanager
+def no_run() -> Iterator[str]:
+    """For a registration that must not make a version."""
+    pytest.fail("a version is made of an artefact that the registry has or may have")
+    yield
 
 
 def evaluation(key: str) -> dict[str, Any]:

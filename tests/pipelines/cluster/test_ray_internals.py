@@ -75,7 +75,7 @@ def test_the_port_of_ray_client_is_no_head_node() -> None:
 def test_the_port_of_a_web_server_is_no_head_node_unless_that_may_be_encrypted(monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         address = f"127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         with pytest.raises(ClusterError, match=r"is not the head node of a Ray cluster; give the port of `ray start`"):
             check_access(address)
         monkeypatch.setenv("RAY_USE_TLS", "1")

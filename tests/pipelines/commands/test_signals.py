@@ -91,7 +91,8 @@ def test_an_interrupt_stays_one_and_the_handlers_are_put_back() -> None:
     assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)) == before
 
 
-def test_a_server_also_hears_a_signal_that_another_of_its_threads_got() -> None:
+def test_a_server_also_hears_a_signal_that_another_of_its_threads_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.serving.monitor.POLL_INTERVAL_S", 0.4)
     state = {"model": "m version 1", "problem": "", "replica": "a"}
     monitor = ReplicaMonitor(lambda seconds: state, state["model"], False, Console(file=io.StringIO()), str)
     kill = threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))

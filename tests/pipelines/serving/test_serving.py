@@ -51,7 +51,10 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(
-    classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch
+    classifier: OpenSetClassifier,
+    tmp_path_factory: pytest.TempPathFactory,
+    patch: pytest.MonkeyPatch,
+    empty_programs: None,
 ) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("serving")
     environment = environment_of(classifier, folder, "served", patch)

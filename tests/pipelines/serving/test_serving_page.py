@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import http.client
 import json
 import re
 import urllib.error
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 import screenshots
 from browser import Page, open_browser
-from served_models import Start, as_json, ask, large_image, servers_of
+from served_models import Start, as_json, ask, half_sent, large_image, servers_of
 from waiting import PATIENCE_S, until
 
 from pipelines.serving import messages
@@ -288,10 +287,7 @@ class TestInABrowser:
         address, content = start(max_waiting=1), files[1].read_bytes()
         page.open(f"{address}/")
         page.until("about")
-        half = http.client.HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE_S)
-        half.putrequest("POST", "/predict")
-        half.putheader("Content-Length", str(len(content)))
-        half.endheaders(content[:10])
+        half = half_sent(address, content)
         until(lambda: get(f"{address}/v2/health/ready")[0] != 200)
         page.choose("#files", files[1])
         page.until("cards.length && cards[0].item.matches('.waiting') && cards[0].item.innerText.includes('busy')")

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +47,14 @@ def driver_of(machines: Machines, task: Artefact, closed_set_weights: Path) -> M
     return mirror
 
 
+@pytest.fixture(scope="module")
+def undisturbed(task: Artefact, closed_set_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the training leaves in a folder of this machine, where nothing ever stopped it."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run_job(training_job(task, folder, lively_recipe(), weights=closed_set_weights), ignore)
+    return folder
+
+
 @ON_FILE
 def test_what_another_machine_reports_is_there_at_each_first_look(machines: Machines) -> None:
     driver = machines.mirror("driver")
@@ -76,7 +83,7 @@ class TestATraining:
 
     @ON_S3
     def test_that_lost_its_machine_goes_on_on_another_and_ends_the_same(
-        self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, machines: Machines, driver: Mirror, undisturbed: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         folder = driver.root / "trials/k"
 
@@ -101,10 +108,8 @@ class TestATraining:
         driver.poll([folder])
         assert load_if_complete(folder) is not None
         assert machines.objects.stamp(f"trials/k/{spec.STATE}") is None
-        whole = replace(spec.Job(**self.config(driver, sees_driver=True)["job"]), folder=str(tmp_path / "undisturbed"))
-        run_job(whole, ignore)
         for name in (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS):
-            assert sha256_of(folder / name) == sha256_of(tmp_path / "undisturbed" / name), name
+            assert sha256_of(folder / name) == sha256_of(undisturbed / name), name
 
     @ON_FILE
     def test_that_is_finished_is_not_trained_again(
@@ -138,7 +143,7 @@ class TestATraining:
 
     @ON_FILE
     def test_that_pauses_is_scored_on_the_storage_and_goes_on_on_another_machine(
-        self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+        self, machines: Machines, driver: Mirror, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder, config = driver.root / "trials/k", self.config(driver)
         for machine, pause, lost_after in (("first", 2, 1), ("second", 2, 9), ("third", 2, 9), ("fourth", 0, 9)):
@@ -153,9 +158,7 @@ class TestATraining:
             scores = spec.read_all_scores(folder)
             assert [row["epochs"] for row in scores] == ([] if machine == "first" else [2])
         assert 0 < scores[0][spec.SELECTION_METRIC] <= 1
-        whole = replace(spec.Job(**self.config(driver, sees_driver=True)["job"]), folder=str(tmp_path / "undisturbed"))
-        run_job(whole, ignore)
-        assert sha256_of(folder / spec.WEIGHTS) == sha256_of(tmp_path / "undisturbed" / spec.WEIGHTS)
+        assert sha256_of(folder / spec.WEIGHTS) == sha256_of(undisturbed / spec.WEIGHTS)
 
     def test_brings_its_data_to_a_machine_once_and_leaves_nothing_else_there(
         self, on_s3: Machines, task: Artefact, closed_set_weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -6,8 +6,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from mlflow.exceptions import MlflowException, RestException
 from mlflow.store.artifact.http_artifact_repo import HttpArtifactRepository
 from pipeline_runs import finished_row
 from small_disks import with_disk_at
+from tracked_runs import no_run
 
 from pipelines.tracking import deferred
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE, DeferredTracking
@@ -194,12 +194,6 @@ ANSWERS: dict[str, tuple[int, str] | None] = {
     "403": (403, json.dumps({"error_code": "PERMISSION_DENIED", "message": "not you"})),
     "no answer": None,
 }
-
-
-@contextmanager
-def no_run() -> Iterator[str]:
-    pytest.fail("a version is made of an artefact that the registry may have")
-    yield
 
 
 ASKED: dict[str, Callable[[MlflowClient, Path], Any]] = {

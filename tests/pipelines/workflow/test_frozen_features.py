@@ -23,15 +23,7 @@ from proser_core.config import NetworkConfig, Recipe, from_json
 from proser_core.errors import ConfigError
 from proser_core.jobs.spec import EMBEDDINGS, Job
 
-pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "no_ray")
-
-
-@pytest.fixture
-def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(cluster: Cluster) -> None:
-        raise AssertionError("Ray is started")
-
-    monkeypatch.setattr(Cluster, "connect", refuse)
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "without_ray")
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from mlflow.entities import Run
-from pipeline_runs import Proser, RunFolder, printed, write_space
-from training_jobs import tiny_recipe
+from pipeline_runs import Proser, RunFolder, printed, quick_recipe, write_space
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports.spaces import spaces_of
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
 
 
 def recipe() -> Recipe:
-    return replace(tiny_recipe(), space="two_points", precision="auto")
+    return replace(quick_recipe(), space="two_points", precision="auto")
 
 
 @pytest.fixture(scope="module")

@@ -213,21 +213,31 @@ def check_test_scores(evaluated: Path, classifier: OpenSetClassifier, test: Labe
     assert classifier.classes.confusion.sum(axis=0).tolist() == called.tolist()
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    """Where the embeddings of the trained networks are computed once for all that is asked of them."""
+    return Storage(tmp_path_factory.mktemp("tables"))
+
+
 @pytest.mark.parametrize(
-    ("score", "control"),
-    [("", "CE control, MaxLogit"), ("auto", "CE control, chosen score"), ("fDBD", "CE control, fDBD")],
+    ("network", "score", "control"),
+    [
+        ("control", "", "CE control, MaxLogit"),
+        ("control", "fDBD", "CE control, fDBD"),
+        ("auto", "", "CE control, MaxLogit"),
+        ("auto", "auto", "CE control, chosen score"),
+    ],
 )
-@pytest.mark.parametrize("network", ["control", "auto"])
 @pytest.mark.usefixtures("empty_figures")
 def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
-    trained: Trained, network: NetworkName, score: str, control: str, tmp_path: Path
+    trained: Trained, tables: Storage, network: NetworkName, score: str, control: str, tmp_path: Path
 ) -> None:
     calibration = replace(trained.split.recipe.calibration, network=network, score=score)
     split = replace(trained.split, recipe=replace(trained.split.recipe, calibration=calibration))
-    evaluated, folder, store = tmp_path / "evaluated", tmp_path / "report", Storage(tmp_path / "store")
+    evaluated, folder = tmp_path / "evaluated", tmp_path / "report"
     for each in (evaluated, folder):
         each.mkdir()
-    evaluate_run(networks_of(split, trained.folders, store), split.pretrained, trained.rows, None, evaluated)
+    evaluate_run(networks_of(split, trained.folders, tables), split.pretrained, trained.rows, None, evaluated)
     found = read_evaluation(Artefact(evaluated, ""))
     on_development = [found["methods"][name]["flat"]["dev/macro_f1"] for name in ("PROSER", control)]
     wanted = control if network == "control" or on_development[1] > on_development[0] else "PROSER"

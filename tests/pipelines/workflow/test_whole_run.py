@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import ray
 from mlflow.entities import Run
-from pipeline_runs import Outcome, RunFolder, write_space
-from training_jobs import tiny_recipe
+from pipeline_runs import Outcome, RunFolder, quick_recipe, write_space
 
 from pipelines.tracking.models import load
 from proser_core.config import Recipe
@@ -27,11 +26,11 @@ SETTINGS = (1, 2, 3)
 
 
 def recipe() -> Recipe:
-    return replace(tiny_recipe(), space="small_grid")
+    return replace(quick_recipe(), space="small_grid")
 
 
 @pytest.fixture(scope="module")
-def first(run_folder: RunFolder, spaces: Path) -> Outcome:
+def first(run_folder: RunFolder, spaces: Path, empty_programs: None) -> Outcome:
     write_space(spaces, "small_grid", GRID)
     outcome = run_folder.run(recipe())
     ray.shutdown()  # nothing after it needs Ray, which is not idle for free
@@ -198,7 +197,7 @@ def test_the_registered_model_is_the_classifier_that_was_evaluated(first: Outcom
     (kept,) = run_folder.storage.glob("evaluate/*/classifier")
     registered, evaluated = load("models:/proser@champion").classifier, OpenSetClassifier.load(kept)
     assert registered.results == evaluated.results
-    images = digits.read("test", tiny_recipe().data.image_size).images[:200]
+    images = digits.read("test", quick_recipe().data.image_size).images[:200]
     got, want = registered.predict(images), evaluated.predict(images)
     np.testing.assert_array_equal(got.unknown_scores, want.unknown_scores)
     assert 0 < np.mean([label == "unknown" for label in got.labels]) < 1

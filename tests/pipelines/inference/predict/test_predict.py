@@ -177,6 +177,7 @@ def test_the_next_images_are_decoded_while_the_caller_works_on_these(
         assert begun.wait(60)
 
 
+@pytest.mark.usefixtures("empty_programs")
 def test_a_registered_model_is_found_by_its_alias(
     classifier: OpenSetClassifier, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

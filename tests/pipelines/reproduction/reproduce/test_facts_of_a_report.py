@@ -4,10 +4,9 @@ import io
 from dataclasses import replace
 
 import pytest
-from pipeline_runs import RunFolder
+from pipeline_runs import RunFolder, quick_recipe
 from reproductions import request
 from rich.console import Console
-from training_jobs import tiny_recipe
 
 from pipelines.recipes.schedules import PRETRAINING
 from pipelines.reproduction.reproducing import mean_metrics, reproduce
@@ -37,7 +36,7 @@ def test_outlier_sets_that_are_not_there_are_left_out_and_told(folder: RunFolder
 
 
 def test_a_report_names_the_schedule_and_that_strong_is_another_one_for_mnist(folder: RunFolder) -> None:
-    recipe = replace(tiny_recipe(), pretrain=PRETRAINING["strong"](), finetune=FinetuneConfig(epochs=2))
+    recipe = replace(quick_recipe(), pretrain=PRETRAINING["strong"](), finetune=FinetuneConfig(epochs=2))
     wanted = request(folder, "mnist-outliers", recipe=recipe)
     told = facts(wanted, [resolve(wanted, "mnist-outliers")], [], {}, {})
     assert "600 epochs of pretraining (sgd, cosine_restarts at 0.1, batches of 128), 2 of fine" in told["schedule"]

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from frozen_features import weights_of_timm
 from own_networks import METHOD, NEAREST
-from pipeline_runs import RunFolder, printed
+from pipeline_runs import RunFolder, printed, quick_recipe
 from ray_nodes import free_ports
 from reproductions import request
-from training_jobs import tiny_recipe
 
 from pipelines.console import console
 from pipelines.reproduction.reproducing import reproduce
@@ -42,13 +41,13 @@ def test_a_network_that_a_task_does_not_suit_is_refused_by_name_before_any_work(
 
 
 def scored(**fields: Any) -> Recipe:
-    return replace(tiny_recipe(), finetune=FinetuneConfig(), calibration=CalibrationConfig(**fields))
+    return replace(quick_recipe(), finetune=FinetuneConfig(), calibration=CalibrationConfig(**fields))
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"recipe": replace(tiny_recipe(), finetune=FinetuneConfig(beta=3.0))}, "--finetune.beta got 3.0, and every"),
+        ({"recipe": replace(quick_recipe(), finetune=FinetuneConfig(beta=3.0))}, "--finetune.beta got 3.0, and every"),
         (
             {"recipe": scored(score="energy"), "register": ("MSP",)},
             "--register MSP registers a method by its own score",
@@ -72,7 +71,7 @@ def test_the_fine_tunes_are_those_of_the_features_that_were_decided(
 ) -> None:
     """A GPU trains the whole of a pretrained network, with less weight decay: rows read these trainings."""
     monkeypatch.setattr("proser_core.networks.pretrained.MANY_IMAGES", 10)
-    tiny = tiny_recipe()
+    tiny = quick_recipe()
     network = NetworkConfig(backbone="timm:test_efficientnet", weights_file=str(weights_of_timm(tmp_path)))
     recipe = replace(
         tiny, network=network, cluster=ClusterConfig(gpus_per_worker=1.0), finetune=FinetuneConfig(weight_decay=0.01)

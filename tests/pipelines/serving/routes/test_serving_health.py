@@ -6,7 +6,6 @@ import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from prometheus_client.parser import text_string_to_metric_families
-from served_models import Start, as_json, ask, get, tensor
+from served_models import Start, as_json, ask, get, half_sent, tensor
 from waiting import PATIENCE_S, until
 
 from pipelines.serving import batching, image_bodies, memory
@@ -135,15 +134,6 @@ class TestHealth:
         assert half.getresponse().status == 200
         assert get(f"{address}/v2/health/ready")[0] == 200
         assert ask(f"{address}/predict", as_json(encoded[:4]))[0] == 200
-
-
-def half_sent(address: str, file: bytes) -> HTTPConnection:
-    """A client that has sent ten bytes of its image."""
-    half = HTTPConnection(address.removeprefix("http://"), timeout=PATIENCE_S)
-    half.putrequest("POST", "/predict")
-    half.putheader("Content-Length", str(len(file)))
-    half.endheaders(file[:10])
-    return half
 
 
 def _fails(*_: object) -> None:

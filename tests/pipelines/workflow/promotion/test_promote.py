@@ -17,7 +17,7 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
 from proser_core.store.store import Artefact
 
-pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "logged_once")
+pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs", "few_resamples", "logged_once")
 
 
 @pytest.mark.parametrize("score", ["MSP", "OpenMax"])

@@ -21,6 +21,7 @@ from proser_core.recognition.open_set_classifier import OpenSetClassifier
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
 
 
+@pytest.mark.usefixtures("logged_once")
 def test_the_list_has_every_version_with_its_aliases_and_figures(
     registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
@@ -36,6 +37,7 @@ def test_the_list_has_every_version_with_its_aliases_and_figures(
     assert newest[3] == f"{100 * classifier.results['dev/macro_f1']:.1f}"
 
 
+@pytest.mark.usefixtures("logged_once")
 def test_no_name_in_the_list_is_cut_at_80_columns(registry: Registry, classifier: OpenSetClassifier) -> None:
     registry.add(classifier)
     registry.client.set_model_version_tag(registry.name, "1", "proser.recipe", "cifar100-cpu-finetune")
@@ -45,6 +47,7 @@ def test_no_name_in_the_list_is_cut_at_80_columns(registry: Registry, classifier
     assert max(len(line) for line in text.splitlines()[1:] if not line.startswith("other models: ")) <= 80
 
 
+@pytest.mark.usefixtures("logged_once")
 def test_the_list_of_one_model_names_the_others(registry: Registry, classifier: OpenSetClassifier) -> None:
     registry.add(classifier)
     other = replace(registry, name=f"a-{registry.name}")
@@ -53,6 +56,7 @@ def test_the_list_of_one_model_names_the_others(registry: Registry, classifier: 
     assert f"; --model-name {min(m.name for m in registry.client.search_registered_models())}" in text
 
 
+@pytest.mark.usefixtures("logged_once")
 @pytest.mark.parametrize(
     ("uri", "reason"),
     [

@@ -10,9 +10,8 @@ import mlflow
 import numpy as np
 import pytest
 import torch
-from pipeline_runs import RunFolder, printed
+from pipeline_runs import RunFolder, printed, quick_recipe
 from sweep_runs import RATE, newest_report, pretraining_of, request, task_of
-from training_jobs import tiny_recipe
 
 from pipelines.reports.sweep_table import read_table
 from pipelines.serving.served_model import ServedModel
@@ -49,7 +48,7 @@ pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_prog
 class TestItsBestTrial:
     NAME = "digits, betas + pairs"
 
-    def test_is_registered_once_as_it_was_evaluated(self, again: object, swept: tuple, folder: RunFolder) -> None:
+    def test_is_registered_once_as_it_was_evaluated(self, swept: tuple, folder: RunFolder) -> None:
         _, rows, _, _ = swept
         made = register_best(self.NAME, folder.storage, 1, "of_sweep")
         assert (made.version, made.aliases) == ("1", ("candidate", "champion"))
@@ -71,7 +70,7 @@ class TestItsBestTrial:
             model.classifier.score_function(logits), model.classifier.validation_scores.scores[: len(logits)], atol=1e-4
         )
 
-    def test_is_of_the_first_split_where_none_is_given(self, again: object, folder: RunFolder) -> None:
+    def test_is_of_the_first_split_where_none_is_given(self, swept: object, folder: RunFolder) -> None:
         register_best(self.NAME, folder.storage, None, "of_first_split")
         classifier = load("models:/of_first_split/1").classifier
         assert classifier.recipe["data"]["split_index"] == 0
@@ -80,7 +79,7 @@ class TestItsBestTrial:
         assert classifier.controls == {name: pytest.approx(metrics) for name, metrics in of_split.items()}
 
     def test_a_first_promotion_says_which_trial_became_the_champion_and_the_next_that_it_is(
-        self, again: object, swept: tuple, folder: RunFolder
+        self, swept: tuple, folder: RunFolder
     ) -> None:
         of_split = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "proser"]
         best = max(of_split, key=lambda row: row["metrics"]["dev/macro_f1"])
@@ -90,7 +89,7 @@ class TestItsBestTrial:
             code, text = printed(promote, asked)
             assert (code, text.splitlines()) == (0, [which, f"promoted version 1 is the champion {how}"])
 
-    def test_of_another_split_or_sweep_is_refused(self, again: object, folder: RunFolder, tmp_path: Path) -> None:
+    def test_of_another_split_or_sweep_is_refused(self, swept: object, folder: RunFolder, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="--split-index got 7; the sweep has 0, 1"):
             register_best(self.NAME, folder.storage, 7, "of_sweep")
         with pytest.raises(TrackingError, match=r"has no sweep 'other'; .* Sweeps: .*digits, betas \+ pairs"):
@@ -105,7 +104,7 @@ class TestItsBestTrials:
     NAME = TestItsBestTrial.NAME
 
     @pytest.fixture(scope="class")
-    def trials(self, again: object, swept: tuple) -> list[dict[str, Any]]:
+    def trials(self, swept: tuple) -> list[dict[str, Any]]:
         """All three of the split, the best first."""
         mine = [row for row in swept[1] if row["split_index"] == 1 and row["objective"] == "proser"]
         return sorted(mine, key=lambda row: -row["metrics"]["dev/macro_f1"])
@@ -137,7 +136,7 @@ class TestItsBestTrials:
         images, normalisation = np.asarray(task.val.images), (task.mean, task.std)
         known, best_dummies = 0, 0
         for row in trials:
-            net = add_placeholders(make_closed_set_net(tiny_recipe().network, 5, 8, seed=9), 5, seed=9)
+            net = add_placeholders(make_closed_set_net(quick_recipe().network, 5, 8, seed=9), 5, seed=9)
             load_weights(net, folder.storage / "trials" / row["key"] / "weights.safetensors")
             logits = compute_logits(net, images, normalisation, torch.device("cpu"))
             known, best_dummies = known + logits.known, best_dummies + logits.dummies.max(axis=1)
@@ -222,7 +221,7 @@ class TestItsBestTrials:
         self, trials: list[dict[str, Any]], folder: RunFolder, tmp_path: Path
     ) -> None:
         table = read_table(newest_report(folder))
-        recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True, target_rate=RATE))
+        recipe = replace(quick_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True, target_rate=RATE))
         recipe = replace(recipe, data=replace(recipe.data, split_index=1))
         trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
         store = Storage(folder.storage)
@@ -249,16 +248,15 @@ class TestItsBestTrials:
         assert made.version == register_best(self.NAME, folder.storage, 1, "of_sweep").version
         assert load(f"models:/of_sweep/{made.version}").classifier.forward_passes == 1
 
-    def test_more_than_have_finished_are_refused(self, again: object, folder: RunFolder) -> None:
+    def test_more_than_have_finished_are_refused(self, swept: object, folder: RunFolder) -> None:
         with pytest.raises(ConfigError, match=r"--ensemble got 4; .* finished on class split 1: 3\. Give no more"):
             register_best(self.NAME, folder.storage, 1, "ensembles", members=4)
 
 
-@pytest.mark.usefixtures("again")
 def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(
     swept: tuple, folder: RunFolder, tmp_path: Path
 ) -> None:
-    recipe = replace(tiny_recipe(), calibration=CalibrationConfig(network="control", target_rate=RATE))
+    recipe = replace(quick_recipe(), calibration=CalibrationConfig(network="control", target_rate=RATE))
     code, _ = printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))
     assert code == 0
     results = (newest_report(folder) / "results.md").read_text()
@@ -285,7 +283,7 @@ def test_the_control_is_registered_where_the_recipe_has_it_as_the_network(
             register_best(name, copied, 1, "controls")
 
 
-@pytest.mark.usefixtures("again")
+@pytest.mark.usefixtures("swept")
 @pytest.mark.parametrize(
     ("network", "calibration"), [({"features": "frozen"}, {}), ({"features": "trained"}, {"mirror": True})]
 )
@@ -294,7 +292,7 @@ def test_a_network_that_needs_weights_which_this_machine_lacks_is_refused(
 ) -> None:
     weights = "/home/other/resnet18.pth"
     network = NetworkConfig(backbone="torchvision:resnet18", weights_file=weights, **network)
-    recipe = replace(tiny_recipe(), network=network, calibration=CalibrationConfig(**calibration))
+    recipe = replace(quick_recipe(), network=network, calibration=CalibrationConfig(**calibration))
     monkeypatch.setattr("pipelines.workflow.best_of.from_json", lambda cls, values: recipe)
     with pytest.raises(ConfigError, match=f"weights_file {weights} is not on this machine, .*; copy it there"):
         register_best(TestItsBestTrial.NAME, folder.storage, 1, "elsewhere")

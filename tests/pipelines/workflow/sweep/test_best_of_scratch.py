@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from pipeline_runs import RunFolder, printed
+from pipeline_runs import RunFolder, printed, quick_recipe
 from sweep_runs import request
-from training_jobs import tiny_recipe
 
 from pipelines.tracking.models import load
 from pipelines.workflow.best_of import register_best
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_prog
 @pytest.mark.parametrize("mirror", [False, True])
 def test_trials_from_scratch_stand_beside_the_pretrained_network_too(folder: RunFolder, mirror: bool) -> None:
     """They do not begin from it, so that nothing of theirs names it."""
-    tiny = tiny_recipe()
+    tiny = quick_recipe()
     scratch = replace(tiny.finetune, start="scratch")
     recipe = replace(tiny, finetune=scratch, calibration=CalibrationConfig(mirror=mirror))
     assert printed(sweep, request(folder, recipe=recipe, spaces=("betas",), split_indices=(1,)))[0] == 0

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pipeline_runs import RunFolder, printed, write_space
+from pipeline_runs import RunFolder, printed, quick_recipe, write_space
 from sweep_runs import RATE, Done, request, rows_of, stamps, task_of
-from training_jobs import tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.reports.sweep_table import read_table
@@ -149,7 +148,7 @@ def test_a_budget_that_ends_after_the_last_trial_leaves_nothing_to_go_on_with(
 @pytest.mark.usefixtures("again")
 @pytest.mark.parametrize("block", ["pretrain", "finetune"])
 def test_resume_with_another_option_begins_nothing_where_the_images_are_there(block: str, folder: RunFolder) -> None:
-    recipe = tiny_recipe()
+    recipe = quick_recipe()
     mistyped = replace(recipe, **{block: replace(getattr(recipe, block), lr=0.02)})
     with pytest.raises(ConfigError, match="found nothing of this sweep"):
         printed(sweep, request(folder, recipe=mistyped, resume=True))
@@ -157,7 +156,7 @@ def test_resume_with_another_option_begins_nothing_where_the_images_are_there(bl
 
 @pytest.mark.usefixtures("again")
 def test_resume_goes_on_with_a_pretraining_that_has_begun(folder: RunFolder) -> None:
-    recipe = replace(tiny_recipe(), pretrain=replace(tiny_recipe().pretrain, lr=0.03))
+    recipe = replace(quick_recipe(), pretrain=replace(quick_recipe().pretrain, lr=0.03))
     task = load_if_complete(task_of(folder, {"split_index": 0}))
     plan_pretraining(recipe, task, folder.storage).folder.mkdir()
     asked = request(folder, recipe=recipe, spaces=("betas",), split_indices=(0,), resume=True, dry_run=True)

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from digit_folders import write_digits
 from own_digits import own_recipe
-from pipeline_runs import RunFolder, printed
+from pipeline_runs import RunFolder, printed, quick_recipe
 from ray_nodes import free_ports
 from sweep_runs import Done, request
-from training_jobs import tiny_recipe
 
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig
@@ -37,7 +36,7 @@ def test_it_says_what_is_to_do_on_what_and_for_how_long(planned: tuple[Done, Pat
 
 
 def test_it_says_what_the_calibration_of_a_model_does_not_change(folder: RunFolder, tmp_path: Path) -> None:
-    recipe = replace(tiny_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
+    recipe = replace(quick_recipe(), calibration=CalibrationConfig(score="KNN", mirror=True))
     code, text = printed(sweep, request(folder, recipe=recipe, storage=tmp_path / "storage", dry_run=True))
     said = " ".join(text.split())
     assert code == 0

@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pipeline_runs import RunFolder, printed, write_space
+from pipeline_runs import RunFolder, printed, quick_recipe, write_space
 from sweep_runs import SPACES, request
-from training_jobs import tiny_recipe
 
 from pipelines.reproduction.protocols import STUDIES
 from pipelines.workflow.requests import parse_indices
@@ -34,15 +33,10 @@ def test_spaces_whose_figures_would_overwrite_each_other_are_refused(
 
 def test_trials_that_know_the_same_classes_have_seeds_of_their_own(folder: RunFolder) -> None:
     data = STUDIES["cifar-plus"].data_of("neal", split_index=0)
-    asked = request(folder, recipe=replace(tiny_recipe(), space="", data=data), split_indices=(0, 2))
+    asked = request(folder, recipe=replace(quick_recipe(), space="", data=data), split_indices=(0, 2))
     assert [(recipe.data.split_index, recipe.seed) for recipe in asked.recipes] == [(0, 0), (2, 2)]
     chosen = replace(asked.recipe, data=replace(data, split_index=2))
     assert request(folder, recipe=chosen, split_indices=()).recipes == [chosen]  # as `proser run` would train it
-
-
-def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="found nothing of this sweep"):
-        printed(sweep, request(folder, storage=tmp_path / "other", resume=True))
 
 
 @pytest.mark.parametrize(
@@ -53,8 +47,8 @@ def test_resume_begins_nothing(folder: RunFolder, tmp_path: Path) -> None:
 def test_a_search_of_what_cannot_be_compared_is_refused(
     folder: RunFolder, indices: tuple[int, ...], workers: int, message: str, space: str, stop_early: bool
 ) -> None:
-    cluster = replace(tiny_recipe().cluster, num_workers=workers)
-    recipe = replace(tiny_recipe(), cluster=cluster, stop_early=stop_early)
+    cluster = replace(quick_recipe().cluster, num_workers=workers)
+    recipe = replace(quick_recipe(), cluster=cluster, stop_early=stop_early)
     options = {"recipe": recipe, "spaces": (space,), "split_indices": indices}
     with pytest.raises(ConfigError, match=message):
         printed(sweep, request(folder, **options))
