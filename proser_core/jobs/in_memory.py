@@ -55,10 +55,10 @@ def train(
     """
     if isinstance(method, str):
         method = METHODS[method]
-    wanted = {"task": (task, OpenSetTask), "recipe": (recipe, Recipe)}
-    optional = {"method": (method, Method), "progress": (progress, EpochProgress)}
-    for name, (given, kind) in {**wanted, **optional}.items():
-        if not isinstance(given, kind) and not (name in optional and given is None):
+    needed = [("task", task, OpenSetTask), ("recipe", recipe, Recipe)]
+    optional = [("method", method, Method), ("progress", progress, EpochProgress)]
+    for name, given, kind in needed + [each for each in optional if each[1] is not None]:
+        if not isinstance(given, kind):
             raise ConfigError(f"{name} got {type(given).__name__}; need a proser_core.{kind.__name__}")
     check_machine(recipe)
     recipe = with_features(with_pretrained(recipe), len(task.train))

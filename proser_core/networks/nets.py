@@ -102,7 +102,8 @@ def closed_set_net_on(
 
     Mixtures are made at `split`, between stages of one resolution, where the network is its modules one after the
     other; of another network early mixes images, middle and late embeddings. Raises ConfigError for a network that does
-    not take images of `image_size`, or gives no embedding, and for fewer than one class.
+    not take images of `image_size`, or gives no embedding, and for fewer than one class. Save its weights by torch: no
+    `OpenSetClassifier` can name your network.
     """
     _check_sizes(num_known, image_size)
     backbone = staged(network, type(network).__name__, image_size, image_size, split)

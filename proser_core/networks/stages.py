@@ -41,6 +41,7 @@ def staged(net: nn.Module, name: str, image_size: int, native_size: int, split: 
     Raises ConfigError where the network does not take such images, or gives no embedding.
     """
     images = torch.randn(1, 3, image_size, image_size, generator=torch.Generator().manual_seed(0))
+    images = images.to(next((each.device for each in net.parameters()), images.device))
     was_training = net.training
     net.eval()
     try:

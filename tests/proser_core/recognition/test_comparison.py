@@ -25,13 +25,7 @@ def against(candidate: ValidationScores, champion: ValidationScores, tolerance: 
     return compare(candidate, ours, champion, theirs.bias, tolerance=tolerance)
 
 
-@pytest.fixture
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests in which the width of the bootstrap's intervals does not decide."""
-    monkeypatch.setattr("proser_core.recognition.bootstrap.RESAMPLES", 10)
-
-
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 def test_a_classifier_is_as_good_as_itself() -> None:
     held = scored(1.0)
     comparison = against(held, held, tolerance=0.0)
@@ -40,7 +34,7 @@ def test_a_classifier_is_as_good_as_itself() -> None:
     assert comparison.objections == []
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 def test_few_images_cannot_show_that_nothing_is_lost() -> None:
     held = scored(1.0)
     few = held.select(np.r_[:20, KNOWN : KNOWN + 20])
@@ -50,7 +44,7 @@ def test_few_images_cannot_show_that_nothing_is_lost() -> None:
     )
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 def test_a_network_of_equal_scores_that_names_fewer_images_correctly_is_refused() -> None:
     held = scored(1.0)  # as a distance to embeddings that do not change, under another head
     worse = dataclasses.replace(held, known_predictions=(held.known_predictions + 1) % CLASSES)
@@ -86,7 +80,7 @@ def test_the_interval_of_accuracies_is_where_the_likeliest_shares_are_1_96_stand
     assert ((wins - losses) / count - low) / error == pytest.approx(1.96, abs=1e-3)
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 def test_a_better_one_has_no_objection_and_the_other_way_round_every_metric_objects() -> None:
     better, worse = scored(2.0, noise=1), scored(0.8, noise=2)
     assert against(better, worse).objections == []
@@ -122,7 +116,7 @@ def test_a_draw_has_as_many_known_and_unknown_images_as_there_are() -> None:
     assert {(len(rows), is_known[rows].sum()) for rows in resamples(is_known)} == {(8, 3)}
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 def test_the_interval_of_accuracies_holds_the_difference_and_turns_round_with_the_two() -> None:
     better, worse = scored(1.6, noise=1), scored(0.8, noise=2)
     one, other = (against(*each).differences["closed_set_accuracy"] for each in ((better, worse), (worse, better)))
@@ -130,7 +124,7 @@ def test_the_interval_of_accuracies_holds_the_difference_and_turns_round_with_th
     assert (other.low, other.high) == (-one.high, -one.low)
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 def test_a_known_rate_below_the_target_objects() -> None:
     held = scored(1.0)
     calibration = calibrate(held.scores[held.is_known], 0.95)
@@ -141,7 +135,7 @@ def test_a_known_rate_below_the_target_objects() -> None:
     assert objection.endswith("the target is 95 %")
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize(("kept", "objects"), [(277, False), (276, True)])
 def test_a_known_rate_objects_where_its_interval_does_not_reach_the_target(kept: int, objects: bool) -> None:
     """92.3 % of 300 images may be 95 % of all, 92 % may not."""
@@ -155,7 +149,7 @@ def test_a_known_rate_objects_where_its_interval_does_not_reach_the_target(kept:
     assert not any("known rate" in each for each in reached.objections)
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 def test_with_proxies_unknown_images_are_theirs_and_each_has_its_own_bias() -> None:
     ours, theirs = scored(1.6, noise=1), scored(0.8, noise=2)
     biases = calibrate(ours.known_scores, 0.9).bias, calibrate(theirs.known_scores, 0.7).bias
@@ -249,7 +243,7 @@ def test_too_few_images_in_common_are_no_comparison() -> None:
     assert compare_common(side(unnumbered, NAMES), side(champion, NAMES), tolerance=0.0) is None
 
 
-@pytest.mark.usefixtures("few_draws")
+@pytest.mark.usefixtures("few_resamples")
 def test_photos_are_the_same_at_another_image_size_by_their_files() -> None:
     contents = np.arange(KNOWN + 200, dtype=np.uint64)
     small = dataclasses.replace(scored(1.0, noise=1), contents=contents)

@@ -34,12 +34,10 @@ def test_each_metric_at_the_bias_lies_in_an_interval_of_two_standard_errors_to_e
         assert high - low == pytest.approx(2 * 1.96 * np.std([each[name] for each in drawn]), rel=0.15)
 
 
+@pytest.mark.usefixtures("few_resamples")
 @FEW
-def test_a_candidate_is_not_promoted_by_an_interval_of_few_images(
-    known: int, unknown: int, enough: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_candidate_is_not_promoted_by_an_interval_of_few_images(known: int, unknown: int, enough: bool) -> None:
     """The bootstrap of a few images that are separated perfectly has no width."""
-    monkeypatch.setattr("proser_core.recognition.bootstrap.RESAMPLES", 10)
     held = scored(9.0).select(np.r_[:known, KNOWN : KNOWN + unknown])
     found = compare(held, calibrate(held.known_scores), held, 0.0, tolerance=0.02)
     reason = (
@@ -51,11 +49,9 @@ def test_a_candidate_is_not_promoted_by_an_interval_of_few_images(
     assert cells[-2:] == (["+0.0 to +0.0", "holds"] if enough else ["too few images", "objection"])
 
 
+@pytest.mark.usefixtures("few_resamples")
 @FEW
-def test_a_card_says_so_in_place_of_the_interval(
-    known: int, unknown: int, enough: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("proser_core.recognition.bootstrap.RESAMPLES", 10)
+def test_a_card_says_so_in_place_of_the_interval(known: int, unknown: int, enough: bool) -> None:
     held = scored(9.0).select(np.r_[:known, KNOWN : KNOWN + unknown])
     proxy = Proxy(held, calibrate(held.known_scores).bias, {}, ("ant",), ())
     card = model_card(dataclasses.replace(make_classifier(), proxy=proxy))
