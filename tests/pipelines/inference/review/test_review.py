@@ -255,7 +255,7 @@ def test_the_page_writes_names_that_can_be_applied(reviewed: tuple[Path, str], t
     with open_browser(program, tmp_path / "profile") as page:
         page.open((folder / PAGE).as_uri(), width=640, height=450)  # of a window of 1280 pixels, enlarged to 200 %
         page.value("window.scrollTo(0, 400)")
-        assert page.value("document.elementFromPoint(320, 225).closest('section') !== null"), "images can be seen"
+        assert page.value("document.elementFromPoint(320, 120).closest('section') !== null"), "images can be seen"
         page.value("window.scrollTo(0, 0)")
         asks = "!window.dispatchEvent(new Event('beforeunload', {cancelable: true}))"
         assert not page.value(asks)
