@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from pipelines.console import shown
 from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import write_picture
-from pipelines.reports.figures.style import VERMILLION
+from pipelines.reports.figures.style import VERMILLION, drawable
 from proser_core.naming import UNKNOWN
 
 NUM_IMAGES = 40
@@ -96,7 +95,6 @@ def _lines(name: str) -> list[str]:
 
 
 def _drawn(name: str) -> str:
-    r"""A name's end, where it is long, with letters that the font lacks as \uXXXX, which tells names apart."""
-    letters = get_font(findfont(FontProperties())).get_charmap()
-    name = "".join(each if ord(each) in letters else f"\\u{ord(each):04x}" for each in shown(name))
+    """A name's end, where it is long."""
+    name = drawable(shown(name))
     return name if len(name) <= MAX_NAME else f"...{name[3 - MAX_NAME :]}"

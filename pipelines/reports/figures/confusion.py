@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from pipelines.reports.figures.style import entitle
+from pipelines.reports.figures.style import drawable, entitle
 from proser_core.recognition.class_report import ClassReport
 
 NAMED = 40
@@ -28,7 +28,8 @@ def confusion_figure(classes: ClassReport, method: str, title: str) -> Figure:
     drawn = axes.imshow(shares, cmap="viridis", vmin=0, vmax=100)
     figure.colorbar(drawn, ax=axes, label="of the images of a class, %", fraction=0.046)
     if len(classes.names) <= NAMED:
-        names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in classes.names]
+        drawn_names = [drawable(name) for name in classes.names]
+        names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in drawn_names]
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
         axes.set_yticks(range(len(counts)), names[: len(counts)], fontsize=7, parse_math=False)
     if len(classes.names) <= WRITTEN:

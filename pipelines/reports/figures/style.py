@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 
 from proser_core import titles
 from proser_core.titles import scored
@@ -76,6 +77,12 @@ def add_caption(figure: Figure, text: str) -> None:
     """Say below the panels how to read them."""
     width = int(figure.get_figwidth() * 15.5)  # characters of this size in an inch
     figure.supxlabel(textwrap.fill(text, width), fontsize=8, x=0.01, ha="left")
+
+
+def drawable(name: str) -> str:
+    r"""A name with letters that the font lacks as \uXXXX, which tells names apart."""
+    letters = get_font(findfont(FontProperties())).get_charmap()
+    return "".join(each if ord(each) in letters else f"\\u{ord(each):04x}" for each in name)
 
 
 def save(figure: Figure, stem: Path) -> None:

@@ -5,7 +5,7 @@ const AT_A_TIME = 4; // requests: further images wait here
 const SHOWN = 4; // known classes of a card
 const UNKNOWN = "unknown";
 const SMALL = 64; // pixels, below which a picture is enlarged without blur
-const AGAIN = [0, 401, 408, 503];
+const FOR_GOOD = [400, 403, 413, 415, 422]; // refusals that another try does not change
 const PATIENCE = 60; // seconds that an image waits for a busy server
 const TITLES = {
   0: "The server cannot be reached",
@@ -51,8 +51,9 @@ async function ask(path, options) {
   } catch {
     throw new Refused(0, "No answer came. Is the server running, and is this machine connected?");
   }
-  const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(answer.status, content.detail ?? "", Number(answer.headers.get("Retry-After")));
+  const content = await answer.json().catch(() => null);
+  if (!answer.ok) throw new Refused(answer.status, content?.detail ?? "", Number(answer.headers.get("Retry-After")));
+  if (!content) throw new Refused(0, "Something else answers in its place, such as a page to log in. Reload this page.");
   return content;
 }
 
@@ -142,7 +143,7 @@ async function work() {
     if (error.status === 401) askForToken("The server needs a valid token.");
     const title = error.status === 401 ? "The server needs a valid token" : error.title;
     show(card, "failed", title, error.message.replace(/^image 0:? /, ""));
-    card.again = AGAIN.includes(error.status);
+    card.again = !FOR_GOOD.includes(error.status);
     card.find(".again").hidden = !card.again;
   }
   working -= 1;
@@ -153,12 +154,13 @@ async function work() {
 async function classify(card) {
   const { file } = card;
   if (file.size > about.max_megabytes * 1e6) {
-    const size = number(file.size / 1e6); // refused while it still arrives, it would seem that no answer came
+    const size = Math.ceil(file.size / 1e5) / 10; // refused while it still arrives, it would seem that no answer came
     throw new Refused(413, `It has ${size} MB; the server takes ${about.max_megabytes} MB or less.`);
   }
   const body = await file.arrayBuffer().catch(() => {
     throw new Refused(400, "The browser cannot read it. Is it a folder?");
   });
+  if (!body.byteLength) throw new Refused(400, "It is empty.");
   for (let left = PATIENCE; ; ) {
     try {
       return await ask("predict", { method: "POST", body, headers: headers({ "Content-Type": "application/octet-stream" }) });

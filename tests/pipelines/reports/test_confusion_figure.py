@@ -1,5 +1,6 @@
 """The confusion matrix as a figure."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,15 @@ def test_the_figure_has_a_row_for_each_class_and_names_that_are_no_formulas(tmp_
     np.testing.assert_allclose(shares[[0, 1, 3]].sum(axis=1), 100)
     assert np.isnan(shares[2]).all()
     assert sorted(text.get_text() for text in axes.texts) == ["1", "1", "1", "1", "2", "3", "4", "8", "9"]
+
+
+def test_names_in_letters_that_the_font_lacks_are_told_apart_without_a_warning(tmp_path: Path) -> None:
+    named = ClassReport.of_matrix(("猫", "犬", "Ærø"), np.array(COUNTS))
+    figure = confusion_figure(named, "PROSER", "own images")
+    with warnings.catch_warnings(action="error"):
+        save(figure, tmp_path / "confusion")
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == [r"\u732b", r"\u72ac", "Ærø", "unknown"]
 
 
 def test_where_every_class_is_known_unknown_is_a_column_alone() -> None:

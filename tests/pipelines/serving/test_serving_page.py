@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import screenshots
 from browser import Page, open_browser
+from http_servers import server_answering
 from served_models import Start, as_json, ask, half_sent, large_image, servers_of
 from waiting import PATIENCE_S, until
 
@@ -139,11 +140,12 @@ def page(browser: Page) -> Page:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory, encoded: list[bytes]) -> list[Path]:
-    """Eight digits, the name of the first one markup; a text; and images of too many pixels, and of too many bytes."""
+    """Eight digits, the name of the first one markup; a text; an empty file; and images of too many pixels, and of a
+    byte too many."""
     folder = tmp_path_factory.mktemp("files")
     contents = {f"{number}.png": content for number, content in enumerate(encoded[:8])}
     contents["0 <b>&amp;.png"] = contents.pop("0.png")
-    contents |= {"text.png": b"no image", "wide.png": large_image(), "long.png": bytes(300_000)}
+    contents |= {"text.png": b"no image", "wide.png": large_image(), "long.png": bytes(200_001), "none.png": b""}
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     return [folder / name for name in sorted(contents)]
@@ -182,11 +184,14 @@ class TestInABrowser:
                 if title in shares and not share.startswith(("<", ">")):
                     assert float(share.removesuffix(" %")) == pytest.approx(100 * shares[title], abs=0.06)
         assert {card["state"] for card in cards.values()} == {"known", "unknown", "failed"}
-        refused = {"text.png": "not an image", "wide.png": "too large", "long.png": "too large"}
+        refused = {"text.png": "not an image", "wide.png": "too large", "long.png": "too large", "none.png": "cannot"}
         for name, words in refused.items():
             assert (cards[name]["state"], words in cards[name]["title"]) == ("failed", True)
             assert cards[name]["words"]
-        assert page.value("document.getElementById('summary').textContent").startswith("11 images: ")
+        assert cards["long.png"]["words"] == "It has 0.3 MB; the server takes 0.2 MB or less."
+        assert cards["none.png"]["words"] == "It is empty."
+        assert page.value("document.querySelectorAll('.again:not([hidden])').length") == 0
+        assert page.value("document.getElementById('summary').textContent").startswith("12 images: ")
         assert all("status of 4" in problem for problem in page.problems), page.problems  # no violation of the policy
 
     def test_an_image_that_is_far_from_known_is_said_to_be_like_its_likeliest_class(
@@ -281,6 +286,20 @@ class TestInABrowser:
         page.value("document.getElementById('all-again').click()")
         assert page.value("document.activeElement.id") == "files"
         page.until("cards.every(({prediction}) => prediction) && document.getElementById('all-again').hidden")
+
+    @pytest.mark.parametrize(("status", "words"), [(502, "The server failed (502)"), (200, "Something else answers")])
+    def test_what_a_gateway_answers_instead_of_the_server_is_told_and_can_be_tried_again(
+        self, page: Page, address: str, files: list[Path], status: int, words: str
+    ) -> None:
+        with server_answering((status, "<html>"), before=address) as gateway:
+            page.open(f"{gateway}/")
+            page.until("about")
+            page.choose("#files", files[1])
+            page.until(DONE)
+        card = page.value(CARDS)[0]
+        assert card["state"] == "failed"
+        assert words in f"{card['title']}. {card['words']}"
+        assert not page.value("document.querySelector('.again').hidden")
 
     def test_a_busy_server_is_asked_again(self, page: Page, start: Start, files: list[Path]) -> None:
         """With one request that waits for the rest of its body."""

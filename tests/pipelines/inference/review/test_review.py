@@ -253,15 +253,22 @@ def test_the_page_writes_names_that_can_be_applied(reviewed: tuple[Path, str], t
         pytest.skip("Chromium is not installed")
     folder = copied(reviewed, tmp_path)
     with open_browser(program, tmp_path / "profile") as page:
-        page.open((folder / PAGE).as_uri())
+        page.open((folder / PAGE).as_uri(), width=640, height=450)  # of a window of 1280 pixels, enlarged to 200 %
+        page.value("window.scrollTo(0, 400)")
+        assert page.value("document.elementFromPoint(320, 120).closest('section') !== null"), "images can be seen"
+        page.value("window.scrollTo(0, 0)")
+        asks = "!window.dispatchEvent(new Event('beforeunload', {cancelable: true}))"
+        assert not page.value(asks)
         page.value("document.querySelector('input').focus()")
         page.write('a "quoted", name')
+        assert page.value(asks), "names would be lost"
         page.value("document.querySelector('section .sheet button').click()")
         page.value("document.querySelector('details button')?.click()")
         page.value("URL.createObjectURL = (blob) => { blob.text().then((text) => { saved = text; }); return '#'; }")
         page.value("document.getElementById('save').click()")
         (folder / NAMES).write_text(page.until("globalThis.saved"))
         assert page.value("document.getElementById('count').innerText").startswith("1 of ")
+        assert not page.value(asks)
         assert not page.problems
     first = next(row for row in table(folder / NAMES) if row["group"] == "1")
     assert first["name"] == 'a "quoted", name'
