@@ -48,7 +48,7 @@ def test_work_with_a_key_below_a_run_goes_on_in_the_run_in_which_it_failed(paren
 
 def test_a_sweep_without_its_table_may_be_one_of_an_earlier_version(parent: ParentRun, tmp_path: Path) -> None:
     run = parent.client.get_run(parent.run_id)
-    with pytest.raises(TrackingError, match="this version has finished. Repeat the same `proser sweep`, and give"):
+    with pytest.raises(TrackingError, match=r"this version has finished\. Repeat the same `proser sweep`, and give"):
         fetch_report(parent.client, run, ("tables/sweep_table.json",), tmp_path)
 
 
