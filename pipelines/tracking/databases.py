@@ -128,8 +128,6 @@ def _migrate_unless_locked(file: Path) -> bool:
 def _upgrade(database: sqlite3.Connection, file: Path) -> None:
     """Bring a locked database to the newest schema, with all its rows."""
     empty = not _tables(database)
-    if not empty:
-        warn(f"upgrading {file} to the schema of MLflow {__version__}")
     try:
         _write_migrated(database, database)
     except CommandError as error:
@@ -148,6 +146,9 @@ def _upgrade(database: sqlite3.Connection, file: Path) -> None:
                 "they log what the storage holds to a new one"
             ) from error
         _create_again(database, file)
+    else:
+        if not empty:
+            warn(f"upgraded {file} to the schema of MLflow {__version__}, which an older MLflow cannot open")
 
 
 def _create_again(database: sqlite3.Connection, file: Path) -> None:

@@ -8,10 +8,12 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pipelines.console import warn
 from pipelines.tracking.reasons import first_answer, is_of_requests, reason_of
 from proser_core.errors import TrackingError, hide_secrets
 from proser_core.store.files import DISK_FULL
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from mlflow.store.entities import PagedList
 
 Found = TypeVar("Found")
+_warn_once = cache(warn)
 DATABASE = "mlflow.db"
 SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|file:)(?P<file>[^?]+)")
 SERVER = re.compile(r"https?://[^/:]|(sqlite|postgresql|mysql|mssql)(\+\w+)?://|databricks(-uc)?(://|$)")
@@ -230,11 +233,16 @@ def experiment_id(client: "MlflowClient", *, needs_artefacts: bool = True) -> st
 
 
 def _check_unmoved(location: str, now: Path) -> None:
-    """Raises TrackingError where a database, whose artefacts would now be in `now`, looks for them where nothing is."""
+    """Raises TrackingError where a database, whose artefacts would now be in `now`, looks for them where nothing is;
+    warns where both places have some, as of a copied folder."""
     from mlflow.utils.file_utils import local_file_uri_to_path
 
     before = Path(local_file_uri_to_path(location))
-    if not location.startswith("file:") or before == now or os.path.exists(before):
+    if not location.startswith("file:") or before == now:
+        return
+    if os.path.exists(before):
+        if os.path.exists(now) and not os.path.samefile(before, now):
+            _warn_once(f"{tracker()} is a copy: its artefacts, also new ones, are in {before}; keep that folder too")
         return
     made, linked = (shlex.join(map(str, paths)) for paths in ((now, before.parent), (now, before)))
     raise TrackingError(

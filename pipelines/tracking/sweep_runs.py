@@ -44,8 +44,8 @@ def fetch_report(client: MlflowClient, run: Run, names: Sequence[str], place: Pa
         except (MlflowException, OSError) as error:
             client.get_run(run.info.run_id)  # raises where the server is away
             raise TrackingError(
-                f"the run {run.info.run_name!r} has no {name} ({first_line(error)}); it is not the run of a finished "
-                "sweep. Repeat the same `proser sweep` to finish it"
+                f"the run {run.info.run_name!r} has no {name} ({first_line(error)}); it is not the run of a sweep that "
+                "this version has finished. Repeat the same `proser sweep`, and give the name or id of its run"
             ) from error
     return place
 

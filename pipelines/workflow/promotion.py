@@ -123,8 +123,9 @@ def _compare(candidate: LoadedModel, champion: LoadedModel, request: PromoteRequ
 
 
 def _are_own_photos(*sides: ValidationScores) -> bool:
-    """Whether all classes are known and photos are identified by their files: those that both have are compared."""
-    return all(each.contents is not None and each.is_known.all() for each in sides)
+    """Whether all classes are known and photos are identified by their files, if only of one, as where the other is of
+    release 0.1: those that both have are compared."""
+    return any(each.contents is not None for each in sides) and all(each.is_known.all() for each in sides)
 
 
 def _proxies(ours: OpenSetClassifier, theirs: OpenSetClassifier) -> tuple[Proxy, Proxy] | None:

@@ -200,8 +200,8 @@ def _same_sources(recorded: CodeVersions, here: CodeVersions) -> CodeVersions:
     for name in sorted({*recorded.sources, *here.sources}):
         if recorded.sources.get(name) != here.sources.get(name):
             raise ConfigError(
-                f"the source of {name} is not that of the machine that wrote the file; copy proser_core from there, "
-                "or write the file again with this code"
+                f"the source of {name} is not that of the proser that wrote the file; copy proser_core from there, "
+                "import with that proser what is trained already, or write the file again with this code"
             )
     return recorded
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from training_jobs import tiny_recipe
 from pipelines.tracking import trial_runs
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.runs import NOTE, PARENT_TAG, TRIAL_KEY, ParentRun, run_of_its_own
+from pipelines.tracking.sweep_runs import fetch_report
+from proser_core.errors import TrackingError
 from proser_core.store.store import Artefact
 
 METHOD = {PARENT_TAG: "none", TRIAL_KEY: "method"}
@@ -41,6 +44,12 @@ def test_work_with_a_key_below_a_run_goes_on_in_the_run_in_which_it_failed(paren
         seen.append((again, parent.client.get_run(again).info.status))
     seen.append((again, parent.client.get_run(again).info.status))
     assert seen == [(run_id, status) for status in ("FAILED", "RUNNING", "FINISHED")]
+
+
+def test_a_sweep_without_its_table_may_be_one_of_an_earlier_version(parent: ParentRun, tmp_path: Path) -> None:
+    run = parent.client.get_run(parent.run_id)
+    with pytest.raises(TrackingError, match=r"this version has finished\. Repeat the same `proser sweep`, and give"):
+        fetch_report(parent.client, run, ("tables/sweep_table.json",), tmp_path)
 
 
 @pytest.mark.parametrize(

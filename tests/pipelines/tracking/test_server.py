@@ -1,6 +1,7 @@
 """The experiment that all runs are in."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -42,3 +43,21 @@ def test_a_database_that_was_moved_is_named_and_the_link_that_is_advised_leads_t
     subprocess.run(str(moved.value).split("`")[1], shell=True, check=True)
     assert load("models:/one/1").classifier.calibration == classifier.calibration
     assert Registry(tmp_path, "one").add(classifier).version == "1"
+
+
+@pytest.mark.usefixtures("empty_programs")
+def test_a_copied_database_says_that_its_models_are_with_the_original(
+    classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original, backup = tmp_path / "our models", tmp_path / "backup"
+    original.mkdir()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{original / 'mlflow.db'}")
+    Registry(tmp_path, "one").add(classifier)
+    shutil.copytree(original, backup)
+    load("models:/one/1")
+    assert "is a copy" not in capsys.readouterr().err
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{backup / 'mlflow.db'}")
+    Registry(tmp_path, "one").add(classifier)
+    assert f"{backup / 'mlflow.db'} is a copy: its artefacts, also new ones, are in {original}/mlruns/proser; keep" in (
+        capsys.readouterr().err
+    )

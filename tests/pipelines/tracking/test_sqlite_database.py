@@ -177,7 +177,9 @@ def test_a_cut_off_database_that_holds_something_is_left_as_it_is_with_what_can_
     assert files(tmp_path) == ["mlflow.db"]
 
 
-def test_a_database_of_an_older_mlflow_is_upgraded_with_all_that_it_holds(tmp_path: Path) -> None:
+def test_a_database_of_an_older_mlflow_is_upgraded_with_all_that_it_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "mlflow.db"
     engine = create_engine(f"sqlite:///{file}")
     Base.metadata.create_all(engine)
@@ -189,9 +191,12 @@ def test_a_database_of_an_older_mlflow_is_upgraded_with_all_that_it_holds(tmp_pa
     insert_experiment(file)
     migrate(file)
     assert {each.name for each in MlflowClient(f"sqlite:///{file}").search_experiments()} == {"mine", "Default"}
+    assert f"upgraded {file}" in capsys.readouterr().err
 
 
-def test_a_database_of_a_newer_mlflow_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_database_of_a_newer_mlflow_is_refused_and_left_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "mlflow.db"
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("CREATE TABLE alembic_version (version_num)")
@@ -200,6 +205,7 @@ def test_a_database_of_a_newer_mlflow_is_refused_and_left_as_it_is(tmp_path: Pat
     with pytest.raises(TrackingError, match=r"newer MLflow than .*of_2030.*; update MLflow"):
         migrate(file)
     assert file.read_bytes() == before
+    assert "upgrad" not in capsys.readouterr().err
 
 
 def test_a_database_that_another_program_has_locked_is_waited_for_and_then_refused(

@@ -161,6 +161,15 @@ def test_where_photos_were_added_those_of_both_are_compared(registry: Registry, 
         promoted(registry)
 
 
+def test_a_version_that_did_not_record_its_photos_is_named(registry: Registry, classifier: OpenSetClassifier) -> None:
+    old = of_photos(classifier, 0, "drawn by 0.1")
+    assert old.validation_scores is not None
+    registry.add(replace(old, validation_scores=replace(old.validation_scores, images=None, contents=None)))
+    registry.add(of_photos(classifier, 2, "drawn now"))
+    with pytest.raises(TrackingError, match=r"version 1 was saved by an earlier proser, .* with --force"):
+        promoted(registry)
+
+
 def test_photos_of_versions_that_had_unknown_images_are_not_compared_without_these(
     registry: Registry, classifier: OpenSetClassifier
 ) -> None:
