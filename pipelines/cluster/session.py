@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import tempfile
 import threading
 from typing import Any
 
@@ -11,7 +12,7 @@ import ray
 from pipelines.cluster.address import auto_source, check_access, resolve_address
 from pipelines.cluster.ray_internals import silence_raylets
 from proser_core.errors import ClusterError, ProserError, first_line
-from proser_core.exit_codes import Terminated
+from proser_core.exit_codes import NOT_ALLOWED, Terminated
 
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -40,6 +41,8 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
             check_access(found)
             ray.init(found, ignore_reinit_error=True, **options)
         elif not ray.is_initialized():
+            if not os.environ.get("RAY_TMPDIR"):  # Ray itself takes an empty TMPDIR, or one that it cannot write
+                os.environ["RAY_TMPDIR"] = tempfile.gettempdir()
             ray.init(
                 "local",
                 include_dashboard=dashboard,
@@ -53,10 +56,7 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
         raise Terminated from error
     except Exception as error:  # Ray raises Exception itself where a node does not start in time
         if not address:
-            raise ClusterError(
-                f"Ray did not start on this machine ({first_line(error)}); run the same command again, on a machine "
-                "that is less busy"
-            ) from error
+            raise ClusterError(f"Ray did not start on this machine ({first_line(error)}); {_remedy(error)}") from error
         source = f", from {auto_source()}" if address == "auto" else ""
         raise ClusterError(
             f"no Ray cluster answers at {found}{source} ({first_line(error)}); start one with `ray start --head`, "
@@ -67,6 +67,15 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
             signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own exits without a message
     for name in ("ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _remedy(error: Exception) -> str:
+    """What to do about a Ray that did not start: it writes into the home folder, and has sockets in RAY_TMPDIR."""
+    if isinstance(error, UnicodeError) or "AF_UNIX path length" in str(error):
+        return "set RAY_TMPDIR to a folder with a short path in ASCII, such as /tmp"
+    if isinstance(error, OSError) and error.errno in NOT_ALLOWED:
+        return "set HOME and RAY_TMPDIR to folders that can be written"
+    return "run the same command again, on a machine that is less busy"
 
 
 def free_places(device: str) -> int:

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 from pipelines.console import warn
 from pipelines.tracking.reasons import first_answer, is_of_requests, reason_of
@@ -68,8 +69,7 @@ MISSING_CODES = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 def tracking_uri() -> str:
     """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it. The path of a
     SQLite database is absolute, because workers have another working directory. Raises TrackingError for what MLflow
-    would take for a folder or not know, and where the path has a question mark in it, behind which a URI has its
-    options."""
+    would take for a folder or not know, and for a path that it would read as another one."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE}"
     if not SERVER.match(uri) and not entry_points(group=PLUGINS, name=uri.partition("://")[0]):
         shown = re.sub(".*@", "...@", uri)  # of a malformed URI nobody knows where its password begins
@@ -78,12 +78,24 @@ def tracking_uri() -> str:
             f"sqlite:///{DATABASE}, which it is where the variable is unset"
         )
     file = sqlite_file(uri)
-    if file is not None and "?" in str(file):
-        raise TrackingError(
-            f"the tracking database would be {file}, and no SQLite URI can name a path with a question mark; work in "
-            "another folder, or give a server in MLFLOW_TRACKING_URI"
-        )
+    if file is not None:
+        _check_nameable(file)
     return uri if file is None else re.sub(r":///[^?]+", lambda _: f":///{file}", uri, count=1)
+
+
+def _check_nameable(file: Path) -> None:
+    """Raises TrackingError for a path that a database's URI, or MLflow's URI of the artefacts, cannot name."""
+    path = str(file)
+    if "?" in path or unquote(path) != path:  # behind the one are options; SQLAlchemy 2.1 reads %20 as a space
+        reason = "no SQLite URI can name a path with a question mark, or with a percent sign as in %20"
+    elif unquote(file.as_uri()) != f"file://{path}":
+        reason = "MLflow reads paths as UTF-8, and this one is none here (if your locale is to blame, set PYTHONUTF8=1)"
+    else:
+        return
+    raise TrackingError(
+        f"the tracking database would be {file}, and {reason}; work in another folder, or give a server in "
+        "MLFLOW_TRACKING_URI"
+    )
 
 
 def sqlite_file(uri: str) -> Path | None:
@@ -145,6 +157,15 @@ def connect(*, creates: bool = False, writes: bool = False) -> "MlflowClient":
     except Exception as error:  # MLflow wraps the reasons of a dozen back ends
         found = first_answer(error) if file is None else f"cannot be used ({reason_of(error)}); {IN_FILE}"
         raise TrackingError(f"{tracker()} {found}") from error
+    registry = os.environ.get("MLFLOW_REGISTRY_URI")
+    if registry:  # asked before any work: a run would end without its model
+        try:
+            client.search_registered_models(max_results=1)
+        except Exception as error:
+            raise TrackingError(
+                f"the registry of models {hide_secrets(registry)} cannot be used ({reason_of(error)}); correct "
+                "MLFLOW_REGISTRY_URI, or unset it to keep models where the runs are"
+            ) from error
     return client
 
 

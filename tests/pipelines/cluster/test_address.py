@@ -1,5 +1,6 @@
 """Joining a cluster that `ray start` made: who is let in, and what is said to whoever is not."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -166,6 +167,34 @@ def test_where_auto_does_not_answer_what_it_meant_is_named(tmp_path: Path, monke
     monkeypatch.delenv("RAY_ADDRESS")
     with pytest.raises(ClusterError, match=rf"at 127\.0\.0\.1:{dead}, from the last `ray start` on this machine \("):
         session.join("auto")
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder", "advice"),
+    [
+        ("RAY_TMPDIR", "long" * 30, "set RAY_TMPDIR to a folder with a short path in ASCII"),
+        ("RAY_TMPDIR", "ü", "set RAY_TMPDIR to a folder with a short path in ASCII"),
+        ("HOME", "file/home", "set HOME and RAY_TMPDIR to folders that can be written"),
+    ],
+)
+def test_where_ray_cannot_keep_its_files_the_variable_that_moves_them_is_named(
+    variable: str, folder: str, advice: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    command = [sys.executable, "-c", "from pipelines.cluster import session; session.join('')"]
+    environment[variable] = str(tmp_path / folder)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
+    assert advice in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["", "/proc/no/folder"])
+def test_ray_starts_where_tmpdir_is_no_folder_that_can_be_written(folder: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_TMPDIR"} | {"TMPDIR": folder}
+    command = [sys.executable, "-c", "from pipelines.cluster import session; session.join('')"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture
