@@ -47,7 +47,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Let the links of docs/ that leave it lead to them, from pages in folders of docs/ too; links know those ids."""
     inside = "../" * page.file.src_uri.count("/")
     markdown = markdown.replace(f"](../{inside}", f"]({inside}")
-    return re.sub(r"(\]\([^)\s]*#)([^)\s]+)", lambda link: link[1] + _letter_first(link[2]), markdown)
+    return re.sub(r"(\]\((?!https?:)[^)\s]*#)([^)\s]+)", lambda link: link[1] + _letter_first(link[2]), markdown)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
