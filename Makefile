@@ -37,7 +37,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	rm -rf .venv site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -1,7 +1,9 @@
-"""Hook of mkdocs: the files outside docs/ that pages link to become part of the site."""
+"""Hooks of mkdocs: files outside docs/ that pages link to become part of the site, and the theme's scripts run."""
 
+import re
 from pathlib import Path
 
+from markdown.extensions.toc import slugify
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -18,6 +20,18 @@ OUTSIDE = (
     "clusters/*",
     "examples/*.py",
 )
+# The scripts of the theme look for the style sheets of highlight.js, without which the choice of colours does nothing.
+STAND_INS = '<style id="hljs-light"></style><style id="hljs-dark"></style>'
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Let no heading have an id that begins with a digit: at one, the theme's script for tables and keys ends."""
+    config.mdx_configs["toc"]["slugify"] = lambda heading, separator: _letter_first(slugify(heading, separator))
+    return config
+
+
+def _letter_first(anchor: str) -> str:
+    return re.sub(r"^(?=\d)", "n", anchor)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -30,6 +44,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let the links of docs/ that leave it lead to them, from pages in folders of docs/ too."""
+    """Let the links of docs/ that leave it lead to them, from pages in folders of docs/ too; links know those ids."""
     inside = "../" * page.file.src_uri.count("/")
-    return markdown.replace(f"](../{inside}", f"]({inside}")
+    markdown = markdown.replace(f"](../{inside}", f"]({inside}")
+    return re.sub(r"(\]\((?!https?:)[^)\s]*#)([^)\s]+)", lambda link: link[1] + _letter_first(link[2]), markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Add what the theme's scripts look for."""
+    return output.replace("</head>", f"{STAND_INS}</head>", 1)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -30,6 +31,31 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(built.glob("*.whl"))
 
 
+@pytest.mark.slow
+def test_the_source_distribution_has_the_documents_and_the_tests(tmp_path: Path) -> None:
+    source, folders = tmp_path / "source", ("docs", "tests", "examples", "benchmarks", "clusters", ".ci", ".github")
+    for name in (*PACKAGES, *folders):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    further = {
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "constraints.txt",
+        "ray_cluster.yaml",
+    }
+    for name in further | {"MANIFEST.in", "pyproject.toml"}:
+        shutil.copy(ROOT / name, source)
+    build = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    run(source, sys.executable, "-c", build, str(tmp_path))
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    files = {path for name in folders for path in (ROOT / name).rglob("*") if path.is_file()}
+    needed = {str(path.relative_to(ROOT)) for path in files if path.parent.name != "__pycache__"}
+    assert needed | further <= names
+
+
 def pip(*arguments: str) -> None:
     subprocess.run([sys.executable, "-m", "pip", "--quiet", *arguments], check=True, stdout=subprocess.DEVNULL)
 
@@ -41,6 +67,7 @@ def test_the_wheel_has_every_file_of_the_packages_and_the_licence(wheel: Path) -
     assert {str(path.relative_to(ROOT)) for path in files if path.parent.name != "__pycache__"} == {
         name for name in names if ".dist-info/" not in name
     }
+    assert {"proser_core/py.typed", "tune_spaces/py.typed"} <= names  # what a user's score or search space imports
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
