@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc, malloc.h
-LARGEST_MMAP_THRESHOLD = 32 << 20
+MMAP_THRESHOLDS = 128 << 20, 32 << 20  # glibc before 2.35 takes no more than the second
 BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # Intel and AMD; Arm
 
 
@@ -146,4 +146,5 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    return bool(mallopt(M_TRIM_THRESHOLD, 1 << 30)) and bool(mallopt(M_MMAP_THRESHOLD, LARGEST_MMAP_THRESHOLD))
+    trims_late = bool(mallopt(M_TRIM_THRESHOLD, 1 << 30))
+    return trims_late and any(mallopt(M_MMAP_THRESHOLD, size) for size in MMAP_THRESHOLDS)

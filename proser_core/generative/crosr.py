@@ -15,7 +15,7 @@ from torch import Tensor
 from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
 from proser_core.data.image_sets import chunks
-from proser_core.data.normalisation import evaluation_batches
+from proser_core.data.normalisation import Normaliser
 from proser_core.generative.loop import accuracy, descend
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
 from proser_core.generative.vgg import ReconstructingVgg, VggSchedule
@@ -56,11 +56,12 @@ def train(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> Trained
 def _reconstructions(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> tuple[float, Picture]:
     """Mean squared error of the first training images, normalised, and the images above what the network makes of
     them."""
-    originals, task = next(chunks(training.task.train.images, SHOWN)), training.task
-    images = next(evaluation_batches(originals, (task.mean, task.std), training.device))
+    task, device = training.task, training.device
+    originals = np.array(next(chunks(task.train.images, SHOWN)))
+    images = Normaliser((task.mean, task.std), device)(torch.from_numpy(originals).to(device))
     made = net.with_reconstruction(images)[1].float()
     error = float(F.mse_loss(made, images))
-    mean, std = (torch.tensor(each, device=training.device).view(3, 1, 1) for each in (task.mean, task.std))
+    mean, std = (torch.tensor(each, device=device).view(3, 1, 1) for each in (task.mean, task.std))
     pixels = ((made * std + mean).clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
     return error, np.stack([originals, pixels])
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from proser_core.config import MixupPlace
-from proser_core.data.normalisation import Normalisation, evaluation_batches
+from proser_core.data.normalisation import Normalisation, Normaliser
 from proser_core.data.tasks import Labelled
 from proser_core.learning.mixup import draw_mix, mix, pair_weights
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
@@ -40,6 +40,7 @@ def mixed_embeddings(
     assert isinstance(known.images, np.ndarray)
     net.eval()
     device = net.classifier.weight.device
+    normalise = Normaliser(normalisation, device)
     rows = keyed_generator(seed, "mixed embeddings").permutation(len(known))
     targets = torch.from_numpy(np.array(known.targets))
     parts: list[torch.Tensor] = []
@@ -48,7 +49,7 @@ def mixed_embeddings(
             break
         mine = np.sort(rows[step * MIXED_AT_ONCE : (step + 1) * MIXED_AT_ONCE])
         draw = draw_mix(seed, 0, step, MIXED_AT_ONCE, alpha)
-        (images,) = evaluation_batches(known.images[mine], normalisation, device)
+        images = normalise(torch.from_numpy(known.images[mine]).to(device))
         with ieee_convolutions(device):
             mixed = mix(images, draw) if mixup == "vanilla" else mix(net.hidden(images), draw)
             embeddings = net.backbone(mixed) if mixup == "vanilla" else net.backbone.post(mixed)
