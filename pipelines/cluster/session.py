@@ -41,10 +41,9 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
             check_access(found)
             ray.init(found, ignore_reinit_error=True, **options)
         elif not ray.is_initialized():
-            if not os.environ.get("RAY_TMPDIR"):  # Ray itself takes an empty TMPDIR, or one that it cannot write
-                os.environ["RAY_TMPDIR"] = tempfile.gettempdir()
             ray.init(
                 "local",
+                _temp_dir=_temporary_folder(),
                 include_dashboard=dashboard,
                 dashboard_host="127.0.0.1",
                 resources={DRIVER_RESOURCE: 1000},
@@ -67,6 +66,13 @@ def join(address: str, *, dashboard: bool = False, option: str = "cluster.addres
             signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own exits without a message
     for name in ("ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _temporary_folder() -> str | None:
+    """Where Ray keeps its files, None for its own choice: it would take a TMPDIR that is empty, or make one itself."""
+    if os.environ.get("RAY_TMPDIR") or os.access(os.environ.get("TMPDIR", "/tmp"), os.W_OK):
+        return None
+    return os.path.join(tempfile.gettempdir(), "ray")
 
 
 def _remedy(error: Exception) -> str:

@@ -87,14 +87,14 @@ def _check_nameable(file: Path) -> None:
     """Raises TrackingError for a path that a database's URI, or MLflow's URI of the artefacts, cannot name."""
     path = str(file)
     if "?" in path or unquote(path) != path:  # behind the one are options; SQLAlchemy 2.1 reads %20 as a space
-        reason = "no SQLite URI can name a path with a question mark, or with a percent sign as in %20"
+        reason = "in a SQLite URI a question mark, or a percent sign as in %20, stands for something else"
     elif unquote(file.as_uri()) != f"file://{path}":
-        reason = "MLflow reads paths as UTF-8, and this one is none here (if your locale is to blame, set PYTHONUTF8=1)"
+        reason = "MLflow cannot read its name as UTF-8 (where the locale is to blame, set PYTHONUTF8=1)"
     else:
         return
     raise TrackingError(
-        f"the tracking database would be {file}, and {reason}; work in another folder, or give a server in "
-        "MLFLOW_TRACKING_URI"
+        f"the tracking database would be {file}, and {reason}; work in another folder, or give a server or "
+        "an unquoted path in MLFLOW_TRACKING_URI"
     )
 
 
@@ -158,7 +158,7 @@ def connect(*, creates: bool = False, writes: bool = False) -> "MlflowClient":
         found = first_answer(error) if file is None else f"cannot be used ({reason_of(error)}); {IN_FILE}"
         raise TrackingError(f"{tracker()} {found}") from error
     registry = os.environ.get("MLFLOW_REGISTRY_URI")
-    if registry:  # asked before any work: a run would end without its model
+    if creates and registry:  # asked before any work: a run would end without its model
         try:
             client.search_registered_models(max_results=1)
         except Exception as error:
@@ -255,7 +255,7 @@ def experiment_id(client: "MlflowClient", *, needs_artefacts: bool = True) -> st
 
 def _check_unmoved(location: str, now: Path) -> None:
     """Raises TrackingError where a database, whose artefacts would now be in `now`, looks for them where nothing is;
-    warns where both places have some, as of a copied folder."""
+    warns where both places have some, as where the folder is a copy."""
     from mlflow.utils.file_utils import local_file_uri_to_path
 
     before = Path(local_file_uri_to_path(location))
@@ -263,7 +263,7 @@ def _check_unmoved(location: str, now: Path) -> None:
         return
     if os.path.exists(before):
         if os.path.exists(now) and not os.path.samefile(before, now):
-            _warn_once(f"{tracker()} is a copy: its artefacts, also new ones, are in {before}; keep that folder too")
+            _warn_once(f"{tracker()} has its artefacts in {before}, also new ones, and not in {now}; keep that folder")
         return
     made, linked = (shlex.join(map(str, paths)) for paths in ((now, before.parent), (now, before)))
     raise TrackingError(

@@ -95,6 +95,7 @@ def _compare(candidate: LoadedModel, champion: LoadedModel, request: PromoteRequ
     ours, theirs = candidate.classifier, champion.classifier
     scores, their_scores = ours.validation_scores, theirs.validation_scores
     names, their_names = (tuple(map(composed, each.class_names)) for each in (ours, theirs))
+    advice = "Train both on the same class split, images, image size and seed, or promote it"
     if scores is None or their_scores is None:
         reason = "one of them has no record of its validation images"
     elif names == their_names and scores.is_of_images_of(their_scores):
@@ -110,6 +111,7 @@ def _compare(candidate: LoadedModel, champion: LoadedModel, request: PromoteRequ
         reason = f"they have fewer than {LEAST} validation images in common of the classes that both know"
         if old is not None:
             reason = f"{old.title} was saved by an earlier proser, which did not record which images validated it"
+            advice = "Promote it"
     else:
         reason = "their validation and development images are not the same"
         if ours.image_size != theirs.image_size:
@@ -117,14 +119,14 @@ def _compare(candidate: LoadedModel, champion: LoadedModel, request: PromoteRequ
     if request.force:
         return None
     raise TrackingError(
-        f"{candidate.title} and {champion.title} cannot be compared: {reason}. Train both on the same class split, "
-        "images, image size and seed, or promote it without a comparison with --force"
+        f"{candidate.title} and {champion.title} cannot be compared: {reason}. {advice} without a comparison with "
+        "--force"
     )
 
 
 def _are_own_photos(*sides: ValidationScores) -> bool:
-    """Whether all classes are known and photos are identified by their files, if only of one, as where the other is of
-    release 0.1: those that both have are compared."""
+    """Whether all classes are known and photos are identified by their files, which release 0.1 did not do: it may be
+    true of one side alone. Photos that both have are compared."""
     return any(each.contents is not None for each in sides) and all(each.is_known.all() for each in sides)
 
 

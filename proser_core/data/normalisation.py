@@ -67,7 +67,7 @@ def evaluation_batches(
         return
     normalise, size = Normaliser(normalisation, device), image_size(images)
     none = [np.zeros((1, size, size, 3), np.uint8)]
-    # what a CPU's caches hold, and glibc gives again without page faults; a GPU takes 1024, fewer where large
+    # a CPU's caches hold so many, and glibc reuses their memory without page faults; a GPU takes 1024, fewer if large
     at_once = max(4, min(32, 1024 // size)) if device.type == "cpu" else max(32, min(1024, 1024 * 32**2 // size**2))
     for chunk in chunks(images, at_once) if len(images) else none:
         yield normalise(torch.from_numpy(np.array(chunk)).to(device))

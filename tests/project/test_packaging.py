@@ -39,10 +39,13 @@ def test_the_source_distribution_has_the_documents_and_the_tests(tmp_path: Path)
     further = {
         "CHANGELOG.md",
         "CITATION.cff",
+        "CONTRIBUTING.md",
         "LICENSE",
         "Makefile",
         "README.md",
+        "SECURITY.md",
         "constraints.txt",
+        "mkdocs.yml",
         "ray_cluster.yaml",
     }
     for name in further | {"MANIFEST.in", "pyproject.toml"}:

@@ -36,7 +36,7 @@ def test_every_link_leads_to_a_file_of_the_site(site: Path) -> None:
     link = re.compile(r'(?:href|src)="([^"#:]+)(?:#[^"]*)?"')
     links = [(page, to) for page, text in pages_of(site).items() for to in link.findall(text)]
     assert [(page.name, to) for page, to in links if not (page.parent / to).exists()] == []
-    assert len(links) > 1000
+    assert links
 
 
 def test_the_scripts_of_the_theme_find_what_they_look_for(site: Path) -> None:

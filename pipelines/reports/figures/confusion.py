@@ -28,8 +28,10 @@ def confusion_figure(classes: ClassReport, method: str, title: str) -> Figure:
     drawn = axes.imshow(shares, cmap="viridis", vmin=0, vmax=100)
     figure.colorbar(drawn, ax=axes, label="of the images of a class, %", fraction=0.046)
     if len(classes.names) <= NAMED:
-        drawn_names = [drawable(name) for name in classes.names]
-        names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in drawn_names]
+        names = [drawable(name) for name in classes.names]
+        names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names]
+        if len(set(names)) < len(names):
+            names = [f"{number} {name}" for number, name in enumerate(names, start=1)]
         axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
         axes.set_yticks(range(len(counts)), names[: len(counts)], fontsize=7, parse_math=False)
     if len(classes.names) <= WRITTEN:

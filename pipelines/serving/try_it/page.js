@@ -7,6 +7,7 @@ const UNKNOWN = "unknown";
 const SMALL = 64; // pixels, below which a picture is enlarged without blur
 const FOR_GOOD = [400, 403, 413, 415, 422]; // refusals that another try does not change
 const PATIENCE = 60; // seconds that an image waits for a busy server
+const ELSEWHERE = "Something else answers in its place, such as a page to log in. Reload this page.";
 const TITLES = {
   0: "The server cannot be reached",
   400: "The server cannot read this file",
@@ -53,7 +54,7 @@ async function ask(path, options) {
   }
   const content = await answer.json().catch(() => null);
   if (!answer.ok) throw new Refused(answer.status, content?.detail ?? "", Number(answer.headers.get("Retry-After")));
-  if (!content) throw new Refused(0, "Something else answers in its place, such as a page to log in. Reload this page.");
+  if (!content) throw new Refused(0, ELSEWHERE);
   return content;
 }
 
@@ -136,6 +137,7 @@ async function work() {
   working += 1;
   try {
     const answer = await classify(card);
+    if (!answer.predictions) throw new Refused(0, ELSEWHERE);
     card.prediction = answer.predictions[0];
     showPrediction(card);
     if (answer.version !== about.version || answer.model !== about.model) await load(); // the alias has moved

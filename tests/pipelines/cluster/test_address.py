@@ -189,9 +189,14 @@ def test_where_ray_cannot_keep_its_files_the_variable_that_moves_them_is_named(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["", "/proc/no/folder"])
-def test_ray_starts_where_tmpdir_is_no_folder_that_can_be_written(folder: str) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_TMPDIR"} | {"TMPDIR": folder}
+@pytest.mark.parametrize(
+    ("variable", "folder"), [("TMPDIR", ""), ("TMPDIR", "/proc/no/folder"), ("TEMP", f"/dev/shm/{'long' * 30}")]
+)
+def test_ray_starts_where_tmpdir_is_no_folder_that_can_be_written_and_where_temp_is_too_long(
+    variable: str, folder: str
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("RAY_TMPDIR", "TMPDIR")}
+    environment[variable] = folder
     command = [sys.executable, "-c", "from pipelines.cluster import session; session.join('')"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr

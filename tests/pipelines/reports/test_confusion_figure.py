@@ -39,6 +39,14 @@ def test_names_in_letters_that_the_font_lacks_are_told_apart_without_a_warning(t
     assert labels == [r"\u732b", r"\u72ac", "Ærø", "unknown"]
 
 
+def test_long_names_that_begin_alike_are_numbered() -> None:
+    named = ClassReport.of_matrix(
+        ("a name of many letters, red", "a name of many letters, blue", "owl"), np.array(COUNTS)
+    )
+    labels = [label.get_text() for label in confusion_figure(named, "PROSER", "own").axes[0].get_yticklabels()]
+    assert labels == ["1 a name of many letters,…", "2 a name of many letters,…", "3 owl", "4 unknown"]
+
+
 def test_where_every_class_is_known_unknown_is_a_column_alone() -> None:
     closed = ClassReport.of_matrix(("ant", "bee", "owl"), np.array([*COUNTS[:3], [0] * 4]))
     axes = confusion_figure(closed, "PROSER", "own").axes[0]

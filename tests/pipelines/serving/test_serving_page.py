@@ -287,11 +287,18 @@ class TestInABrowser:
         assert page.value("document.activeElement.id") == "files"
         page.until("cards.every(({prediction}) => prediction) && document.getElementById('all-again').hidden")
 
-    @pytest.mark.parametrize(("status", "words"), [(502, "The server failed (502)"), (200, "Something else answers")])
+    @pytest.mark.parametrize(
+        ("status", "answer", "words"),
+        [
+            (502, "<html>", "The server failed (502)"),
+            (200, "<html>", "Something else answers"),
+            (200, "{}", "Something else answers"),
+        ],
+    )
     def test_what_a_gateway_answers_instead_of_the_server_is_told_and_can_be_tried_again(
-        self, page: Page, address: str, files: list[Path], status: int, words: str
+        self, page: Page, address: str, files: list[Path], status: int, answer: str, words: str
     ) -> None:
-        with server_answering((status, "<html>"), before=address) as gateway:
+        with server_answering((status, answer), before=address) as gateway:
             page.open(f"{gateway}/")
             page.until("about")
             page.choose("#files", files[1])

@@ -34,7 +34,7 @@ OLDER = "acf3f17fdcc7"  # revision of MLflow 2.8
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [(b"what?now", "no SQLite URI"), (b"what%20now", "no SQLite URI"), (b"what\xfcnow", "MLflow reads paths as UTF-8")],
+    [(b"what?now", "in a SQLite URI"), (b"what%20now", "in a SQLite URI"), (b"what\xfcnow", "MLflow cannot read")],
 )
 def test_a_folder_that_no_uri_can_name_is_refused(
     name: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

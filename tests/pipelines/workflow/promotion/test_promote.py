@@ -166,7 +166,7 @@ def test_a_version_that_did_not_record_its_photos_is_named(registry: Registry, c
     assert old.validation_scores is not None
     registry.add(replace(old, validation_scores=replace(old.validation_scores, images=None, contents=None)))
     registry.add(of_photos(classifier, 2, "drawn now"))
-    with pytest.raises(TrackingError, match=r"version 1 was saved by an earlier proser, .* with --force"):
+    with pytest.raises(TrackingError, match=r"version 1 was saved by .*validated it\. Promote it .* --force$"):
         promoted(registry)
 
 
