@@ -41,7 +41,9 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     write_atomically(path, b"old")
     full(path)
     with (
-        pytest.raises(StorageError, match=rf"the disk of {tmp_path} is full; free some space"),
+        pytest.raises(
+            StorageError, match=rf"the disk of {tmp_path}, or of temporary files .* is full; free some space"
+        ),
         disk_full_errors(tmp_path),
     ):
         write_atomically(path, b"new")
@@ -93,7 +95,7 @@ def test_a_full_disk_ends_a_command_with_one_line_and_exit_code_1(
 
     assert exit_code_of(command) == 1
     error = capsys.readouterr().err
-    assert error.startswith(f"proser: the disk of {tmp_path} is full")
+    assert error.startswith(f"proser: the disk of {tmp_path}, or of temporary files")
     assert error.count("\n") == 1
 
 
