@@ -67,7 +67,10 @@ def evaluation_batches(
         return
     normalise, size = Normaliser(normalisation, device), image_size(images)
     none = [np.zeros((1, size, size, 3), np.uint8)]
-    # a CPU's caches hold so many, and glibc reuses their memory without page faults; a GPU takes 1024, fewer if large
-    at_once = max(4, min(32, 1024 // size)) if device.type == "cpu" else max(32, min(1024, 1024 * 32**2 // size**2))
-    for chunk in chunks(images, at_once) if len(images) else none:
-        yield normalise(torch.from_numpy(np.array(chunk)).to(device))
+    is_cpu = device.type == "cpu"
+    decoded = 32 if is_cpu else max(32, min(1024, 1024 * 32**2 // size**2))  # by as many threads, if they are streamed
+    # a CPU's caches hold so many, and glibc reuses their memory without page faults
+    at_once = max(4, 1024 // size) if is_cpu else decoded
+    for chunk in chunks(images, decoded) if len(images) else none:
+        for part in chunks(np.array(chunk), at_once):
+            yield normalise(torch.from_numpy(part).to(device))

@@ -72,10 +72,8 @@ def disk_full_errors(folder: Path) -> Iterator[None]:
         # numpy's own error of an array that did not fit has no number
         if error.errno not in DISK_FULL and (error.errno is not None or shutil.disk_usage(folder).free > 0):
             raise
-        place = error.filename2 or error.filename  # of a copy, the second is where it goes
-        if place is None:
-            has_space = shutil.disk_usage(folder).free > 0
-            place = f"{folder}, or of temporary files (TMPDIR, RAY_TMPDIR)," if has_space else folder
+        unnamed = folder if error.errno is None else f"{folder}, or of temporary files (TMPDIR, RAY_TMPDIR),"
+        place = error.filename2 or error.filename or unnamed  # of a copy, the second is where it goes
         raise StorageError(
             f"the disk of {place} is full; free some space, and run the command again: nothing finished is lost"
         ) from error

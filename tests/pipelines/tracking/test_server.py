@@ -1,5 +1,6 @@
-"""The experiment that all runs are in."""
+"""The tracking server or database, its registry, and the experiment that all runs are in."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,33 @@ from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.tracking.server import connect, experiment_id
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [(b"what?now", "in a SQLite URI"), (b"what%20now", "in a SQLite URI"), (b"what\xfcnow", "MLflow cannot read")],
+)
+def test_a_folder_that_no_uri_can_name_is_refused(
+    name: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    with pytest.raises(
+        TrackingError, match=f"would be {re.escape(str(folder))}/mlflow.db, and {reason}.*another folder"
+    ):
+        connect(creates=True)
+    assert not list(tmp_path.rglob("*.db")), "not in the parent folder either"
+
+
+def test_a_registry_elsewhere_that_cannot_be_used_is_named_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", "http://127.0.0.1:1")
+    with pytest.raises(TrackingError, match=r"registry .*http://127\.0\.0\.1:1 cannot be used .*MLFLOW_REGISTRY_URI"):
+        connect(creates=True)
 
 
 def test_a_new_run_says_what_the_experiment_is_and_an_own_description_stays(parent: ParentRun) -> None:

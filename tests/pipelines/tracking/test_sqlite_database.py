@@ -3,7 +3,6 @@
 import logging
 import multiprocessing
 import os
-import re
 import signal
 import sqlite3
 from contextlib import closing
@@ -30,33 +29,6 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([__name__, "mlflow.store.tracking.sqlalchemy_store", "mlflow.pyfunc"])
 MIDDLE = 800  # of MLflow's 1668 statements
 OLDER = "acf3f17fdcc7"  # revision of MLflow 2.8
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [(b"what?now", "in a SQLite URI"), (b"what%20now", "in a SQLite URI"), (b"what\xfcnow", "MLflow cannot read")],
-)
-def test_a_folder_that_no_uri_can_name_is_refused(
-    name: bytes, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / os.fsdecode(name)
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(
-        TrackingError, match=f"would be {re.escape(str(folder))}/mlflow.db, and {reason}.*another folder"
-    ):
-        connect(creates=True)
-    assert not list(tmp_path.rglob("*.db")), "not in the parent folder either"
-
-
-def test_a_registry_elsewhere_that_cannot_be_used_is_named_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
-    monkeypatch.setenv("MLFLOW_REGISTRY_URI", "http://127.0.0.1:1")
-    with pytest.raises(TrackingError, match=r"registry .*http://127\.0\.0\.1:1 cannot be used .*MLFLOW_REGISTRY_URI"):
-        connect(creates=True)
 
 
 def first_command(folder: Path, stop_at: int, here: Connection) -> None:
