@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import io
 import os
 import sys
 from importlib.metadata import version
@@ -72,11 +71,6 @@ def main() -> int:
     interrupted, 143 terminated."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     bound_threads()
-    for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:  # closed, as by `>&-`
-            setattr(sys, stream, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # of a locale that lacks a class's letters, or a bar's
     name, *arguments = sys.argv[1:] or [""]
     if name in ("", *USAGE, VERSION):
         return exit_code_of(lambda: _tell(name))

@@ -11,6 +11,10 @@ class ConfigError(ProserError):
     """A field of the recipe has a value that the method cannot work with."""
 
 
+class MissingPackageError(ConfigError):
+    """A package is not installed that not every network needs."""
+
+
 class InUseError(ConfigError):
     """Another run works in the storage."""
 
@@ -71,7 +75,7 @@ def hide_secrets(text: str) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, without secrets, or its kind where it has none; of an error of SQLAlchemy,
     the database's own words. A long line ends at a word."""
-    text = hide_secrets(str(error))  # before a cut, which would make one unrecognisable
+    text = hide_secrets(str(error).strip())  # before a cut, which would make one unrecognisable
     line = next(iter(DRIVER_ERROR.sub("", text).splitlines()), type(error).__name__)
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 4].rsplit(' ', 1)[0]} ..."
 

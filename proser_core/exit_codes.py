@@ -1,6 +1,7 @@
 """How a command ends: its exit code, and an error as one line on stderr."""
 
 import errno
+import io
 import os
 import re
 import select
@@ -53,6 +54,7 @@ def _terminate(*_: object) -> None:
 def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
     """What a command returns; an error is one line on stderr: 1 a training failed or the disk is full, 2 bad input,
     130 interrupted, 143 terminated. 1 without a message where the reader of stdout has closed it, as `head` does."""
+    _make_writable()
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
         try:
@@ -68,6 +70,16 @@ def exit_code_of(command: Callable[[], int], interrupted: str = GOES_ON) -> int:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
         return 1
+
+
+def _make_writable() -> None:
+    """Give stdout and stderr that were closed, as by `>&-`, a place to go; write letters that the locale lacks, as of a
+    class or a bar, as escapes."""
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:
+            setattr(sys, stream, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _report_errors(command: Callable[[], int], interrupted: str) -> int:

@@ -63,7 +63,7 @@ def check_class_names(names: Sequence[str]) -> None:
     others that are invisible."""
     looks = [re.sub(f"[{JOINERS}]", "", composed(name)) for name in names]
     counts = Counter(looks)
-    taken = next((name for name in names if name.strip().lower() == UNKNOWN), None)
+    taken = next((name for name, look in zip(names, looks, strict=True) if look.strip().lower() == UNKNOWN), None)
     if taken is not None:
         raise DataError(
             f"the class name {taken!r} would mean two things; need another one: {UNKNOWN!r}, in upper or lower case, "

@@ -58,12 +58,12 @@ def processor_name() -> str:
     """Model, family and stepping, where Linux has them."""
     cpuinfo = Path("/proc/cpuinfo")
     names = {"model name": "", "cpu family": "", "model": "", "stepping": ""}
-    if not cpuinfo.is_file():
-        return platform.processor() or "unknown"
-    for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+    for line in (cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else "").splitlines():
         name, _, value = line.partition(":")
         if name.strip() in names:
             names[name.strip()] = value.strip()
+    if not names["model name"]:  # as on Arm
+        return platform.processor() or platform.machine() or "unknown"
     return f"{names['model name']} (family {names['cpu family']}, model {names['model']}, step {names['stepping']})"
 
 
@@ -87,6 +87,9 @@ def usable_device(device: "torch.device | str") -> "torch.device":
         raise ConfigError(f"device got {device!r}; need cpu, or cuda for a GPU")
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device got {found}, and torch finds no GPU here; give cpu, or fix the driver")
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        last = torch.cuda.device_count() - 1
+        raise ConfigError(f"device got {found}, and torch's GPUs here are cuda:0 to cuda:{last}; give one of them")
     return found
 
 

@@ -87,7 +87,8 @@ def inspect(request: InspectRequest, console: Console, command: str) -> int:
     if model is not None:
         doubts, unjudged = _doubts(model, found, device, console)
         findings += [doubts] if doubts.count else []
-        lines += [f"labels not judged, as the class has too few images: {first_names(unjudged)}"] if unjudged else []
+        if unjudged:
+            lines.append(f"labels not judged, as the class has too few images or groups: {first_names(unjudged)}")
     console.print(_facts_table(found), _class_table(found), highlight=False)
     console.print(_findings_table(found, findings) if findings else "No findings.", highlight=False)
     if request.output is not None:

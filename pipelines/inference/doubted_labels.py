@@ -21,8 +21,8 @@ def doubted_labels(
     device: str,
     progress: Callable[[int], None] = lambda done: None,
 ) -> tuple[Finding, list[str]]:
-    """The finding, and the names of classes with too few images to be judged. The folder's classes need not be those
-    of the model. Raises ConfigError for a network without an embedding."""
+    """The finding, and the names of classes with too few images or groups to be judged. The folder's classes
+    need not be those of the model. Raises ConfigError for a network without an embedding."""
     images = StoredImages.of_files([file.path for file in inspection.files], classifier.image_size)
     tables = []
     for batch in images.batches(np.arange(len(images)), AT_ONCE):

@@ -13,7 +13,7 @@ from proser_core.errors import ConfigError
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
 from proser_core.recognition.logit_tables import TRAIN
 from proser_core.recognition.metrics import macro_f1_of_calls
-from proser_core.recognition.score_choice import NOTHING, Tables, fitted
+from proser_core.recognition.score_choice import NOTHING, Tables, candidates, fitted
 from proser_core.recognition.scores import SCORES, MaxLogit, ScoreFunction
 from proser_core.titles import CONTROL, PROSER, scored
 
@@ -69,15 +69,15 @@ def closed_set_scores(logits: Tables, targets: np.ndarray) -> list[ScoreFunction
     `targets` are those of the training images. Without their logits, as in a fine-tune, a score that reads them is
     left out.
     """
-    scores = [score for score in SCORES.values() if not score.needs_dummies]
-    known = [score for score in scores if not score.reads_training or TRAIN in logits]
+    known = [score for score in candidates(logits) if score in SCORES.values() and not score.needs_dummies]
     return [fitted(score, logits, np.asarray(targets)) for score in known]
 
 
 def placeholder_scores(own: ScoreFunction) -> dict[str, ScoreFunction]:
     """The scores of a network with placeholders by the names of their rows: its own, then the others."""
-    with_dummies = [score for score in SCORES.values() if score.needs_dummies and not score.reads_training]
-    scores = [*(score.fit(NOTHING, np.zeros(0, np.int64)) for score in with_dummies), MaxLogit()]
+    with_dummies = [score for score in SCORES.values() if score.needs_dummies]
+    unfitted = [score for score in with_dummies if not (score.reads_training or score.reads_validation)]
+    scores = [*(score.fit(NOTHING, np.zeros(0, np.int64)) for score in unfitted), MaxLogit()]
     others = [score for score in scores if score != own]
     return {PROSER: own, **{scored(PROSER, score.name): score for score in others}}
 

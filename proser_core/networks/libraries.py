@@ -17,7 +17,7 @@ from torch import nn
 
 from proser_core.config import NetworkConfig
 from proser_core.config.network import DEFAULT_WEIGHTS, NO_WEIGHTS
-from proser_core.errors import ConfigError, first_line
+from proser_core.errors import ConfigError, MissingPackageError, first_line
 from proser_core.naming import look_up
 from proser_core.networks.weights import save_weights
 from proser_core.store.files import atomic_path
@@ -168,7 +168,7 @@ def names_in_libraries(model: str) -> list[str]:
 
 def _timm() -> Any:
     if importlib.util.find_spec("timm") is None:
-        raise ConfigError("backbones of timm need the package timm: pip install timm")
+        raise MissingPackageError("backbones of timm need the package timm: pip install timm")
     import timm
 
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it would print every attempt to download

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,8 +15,9 @@ import torch
 from torch import nn
 
 from proser_core.config import NetworkConfig, from_json, to_json
+from proser_core.config.network import NO_WEIGHTS
 from proser_core.digests import sha256_of
-from proser_core.errors import CheckpointError, ConfigError, first_line
+from proser_core.errors import CheckpointError, ConfigError, MissingPackageError, first_line
 from proser_core.generative.networks import restored
 from proser_core.generative.own_network import TaskShape
 from proser_core.networks.ensembles import EnsembleNet
@@ -47,6 +49,7 @@ WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validat
 FITTING, STANDARDISATION = "embeddings.npz", "standardisation.npz"
 MARGINS = "holdout.npz"
 SAVING = ".saving-"  # begins the name of the folder in which a classifier is written
+A_DAY = 24 * 3600.0  # seconds
 FETCH_AGAIN = "; fetch the model again"
 """How the message about a classifier ends that is not as it was saved."""
 PROXY_VALUES = ("bias", "results", "chose", "reported")  # of a proxy, but its scores
@@ -71,8 +74,9 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
         raise ConfigError(
             f"{error.filename} is a file, or below one; need a folder to save to: give another path"
         ) from None
-    for left in folder.glob(f"{SAVING}*"):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
+    for left in folder.glob(f"{SAVING}*"):
+        if time.time() - left.stat().st_mtime > A_DAY:  # by a process that was killed
+            shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=SAVING, dir=folder) as temporary:
         _write(classifier, Path(temporary))
         for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == CARD):
@@ -103,7 +107,6 @@ def _write(classifier: TrainedClassifier, folder: Path) -> None:
         "format": _format(classifier),
         "sha256": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
         "network": to_json(replace(classifier.network, weights_file="")),  # its weights are in the folder
-        "split_point": "" if backbone is None else backbone.split_point,
         "own": None if classifier.own is None else vars(classifier.own),
         "num_dummies": classifier.num_dummies,
         "image_size": classifier.image_size,
@@ -157,14 +160,17 @@ def read_classifier(folder: Path, make: Callable[..., Classifier]) -> Classifier
     """The classifier that was written, by what makes it of the fields of a `TrainedClassifier`.
 
     Raises CheckpointError for another format, for a file that is not the one that was saved, for a value of another
-    type or range, and for parts that do not belong together.
+    type or range, for parts that do not belong together, and for a backbone of a package that is not there. Raises
+    PermissionError for a file that may not be read.
     """
     card = _read_card(folder)
     try:
         _check_files(folder, card)
         classifier = make(**_parts(folder, card))
-    except CheckpointError:
+    except (CheckpointError, PermissionError):
         raise
+    except MissingPackageError as error:
+        raise CheckpointError(f"{folder}: {error}") from error
     except Exception as error:  # values of any kind may stand in a card whose digests were made again
         raise CheckpointError(f"{folder / CARD} is damaged: {first_line(error)}{FETCH_AGAIN}") from error
     if _digest(card) != card["card_sha256"]:  # last: what can be named was named above
@@ -191,6 +197,8 @@ def _net(
     folder: Path, card: Mapping[str, Any], network: NetworkConfig, num_known: int, own: OwnArchitecture | None
 ) -> nn.Module:
     size, num_dummies = card["image_size"], card["num_dummies"]
+    if network.is_of_library:  # which may no longer have weights of that name; they are in the folder
+        network = replace(network, weights=NO_WEIGHTS)
     if own is not None:
         return restored(own.name, own.schedule, TaskShape(num_known, size), folder / WEIGHTS)
 

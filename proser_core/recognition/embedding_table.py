@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proser_core.data.image_sets import ImageSource
-from proser_core.data.normalisation import Normalisation, evaluation_batches
+from proser_core.data.image_sets import ImageSource, image_size
+from proser_core.data.normalisation import Normalisation, are_pixels, evaluation_batches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet
@@ -101,24 +101,23 @@ def num_embedded(task: OpenSetTask) -> int:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The images of a source at `rows` int64[n], as a source."""
+    """Images at `rows` int64[n], as a source: an array on disk is not copied into memory."""
 
-    source: ImageSource
+    images: np.ndarray | ImageSource
     rows: np.ndarray
 
     @property
     def size(self) -> int:
-        return self.source.size
+        return image_size(self.images)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def batches(self, rows: np.ndarray, batch_size: int) -> Generator[np.ndarray, None, None]:
-        return self.source.batches(self.rows[rows], batch_size)
-
-
-def _at(images: np.ndarray | ImageSource, rows: np.ndarray) -> np.ndarray | ImageSource:
-    return images[rows] if isinstance(images, np.ndarray) else _Rows(images, rows)
+        at, images = self.rows[rows], self.images
+        if not isinstance(images, np.ndarray):
+            return images.batches(at, batch_size)
+        return (images[at[start : start + batch_size]] for start in range(0, len(at), batch_size))
 
 
 def task_embeddings(
@@ -133,7 +132,8 @@ def task_embeddings(
     """The tables of a task's images by part: SCORED_PARTS, and as TRAIN that of `index_rows`. Raises TrainingError
     where one is not finite, ConfigError for a network of a method's own."""
     images = {part: getattr(task, part).images for part in SCORED_PARTS}
-    images[TRAIN] = _at(task.train.images, index_rows(task, seed))
+    train, rows = task.train.images, index_rows(task, seed)
+    images[TRAIN] = _Rows(train, rows) if are_pixels(train) else np.asarray(train)[rows]
     normalisation = (task.mean, task.std)
     tables = {
         part: compute_embedding_table(net, each, normalisation, device, mirror=mirror, progress=progress)

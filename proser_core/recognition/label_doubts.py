@@ -9,14 +9,16 @@ from proser_core.recognition.scores.embedding_score import unit
 from proser_core.recognition.scores.neighbours import NEIGHBOUR
 
 LEAST = NEIGHBOUR + 1
-"""Images of a class whose labels are judged: of fewer, one lies among strangers in any case."""
+"""Images of a class whose labels are judged."""
+LEAST_OUTSIDE = NEIGHBOUR // 2
+"""Of these, outside of an image's own group: of fewer, it lies among strangers in any case."""
 AT_ONCE = 1 << 23  # similarities that are in memory at once
 
 
 @dataclass(frozen=True)
 class LabelDoubts:
     """D images, most doubtful first, as rows int64[D]; the class that most of their neighbours have, int64[D], and the
-    share of these, float64[D]. `unjudged` are classes with fewer than LEAST images."""
+    share of these, float64[D]. `unjudged` are classes with too few images, or in too few groups, to judge any label."""
 
     rows: np.ndarray
     others: np.ndarray
@@ -33,11 +35,14 @@ def label_doubts(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray,
     votes = np.concatenate([np.zeros((0, num_classes), np.int64), *_votes(embeddings, labels, groups, num_classes)])
     others, counts = votes.argmax(axis=1), votes.max(axis=1)
     sizes = np.bincount(labels, minlength=num_classes)
-    is_doubted = (others != labels) & (2 * counts > votes.sum(axis=1)) & (sizes[labels] >= LEAST)
+    _, alike, images_alike = np.unique(np.stack([labels, groups]), axis=1, return_inverse=True, return_counts=True)
+    outside = sizes[labels] - images_alike[alike]
+    is_judged = (sizes[labels] >= LEAST) & (outside >= LEAST_OUTSIDE)
+    is_doubted = is_judged & (others != labels) & (2 * counts > votes.sum(axis=1))
     rows = np.flatnonzero(is_doubted)
     agreeing = votes[rows, labels[rows]]
     rows = rows[np.lexsort([rows, agreeing, -counts[rows]])]
-    unjudged = tuple(np.flatnonzero((sizes > 0) & (sizes < LEAST)).tolist())
+    unjudged = tuple(np.setdiff1d(labels, labels[is_judged]).tolist())
     return LabelDoubts(rows, others[rows], counts[rows] / votes[rows].sum(axis=1), unjudged)
 
 

@@ -162,7 +162,7 @@ def _proxy(classifier: TrainedClassifier) -> list[str]:
         "The model knows every class that there was, so this was measured on the same training without "
         f"{', '.join((*proxy.chose, *proxy.reported))}, in percent:",
         "",
-        f"- {', '.join(proxy.chose)}, by which the fine-tune was chosen: {chosen}, on {int(known.sum())} validation "
+        f"- {', '.join(proxy.chose)}, held out to choose by: {chosen}, on {int(known.sum())} validation "
         f"images and {int((~known).sum())} unknown ones.",
     ]
     if proxy.reported:

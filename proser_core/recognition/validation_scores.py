@@ -129,8 +129,8 @@ class Proxy:
     """The same training with some of the classes held out as unknown. It measures how well a model that knows every
     class detects unknown images.
 
-    `bias` is the proxy's own, `results` its metrics by name. Of the classes that it did not know, `chose` chose the
-    fine-tune, and `reported` only report. The fine-tune is the best of `num_points`, which a saved model does not have.
+    `bias` is the proxy's own, `results` its metrics by name. Of the classes that it did not know, `chose` were to
+    choose by, and `reported` only report. The fine-tune is the best of `num_points`, which a saved model does not have.
     """
 
     validation_scores: ValidationScores

@@ -60,6 +60,11 @@ def test_a_long_message_is_cut_behind_a_word() -> None:
     assert len(first_line(OSError("x" * 300))) == 200
 
 
+@pytest.mark.parametrize(("text", "shown"), [("\n  twice\nmore", "twice"), (" ", "OSError"), ("", "OSError")])
+def test_an_error_has_a_first_line(text: str, shown: str) -> None:
+    assert first_line(OSError(text)) == shown
+
+
 @pytest.mark.parametrize("before", ["", "(raised as a result of Query-invoked autoflush; consider using (it))\n"])
 def test_of_a_databases_error_its_own_words_are_told(before: str) -> None:
     error = OSError(f"{before}(sqlite3.OperationalError) database or disk is full\n[SQL: INSERT INTO metrics]")

@@ -38,6 +38,23 @@ def test_a_reader_that_has_gone_ends_a_command_in_silence(body: str) -> None:
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
+@pytest.mark.parametrize(("closed", "code"), [(">&-", 0), ("2>&-", 2)])
+def test_a_closed_output_is_none_to_write_to(closed: str, code: int) -> None:
+    """As of a daemon."""
+    body = "print('done')" if code == 0 else "raise exit_code_of.__globals__['ProserError']('a reason')"
+    command = f'{sys.executable} -c "$PROGRAM" {closed}'
+    environment = {**os.environ, "PROGRAM": PROGRAM.format(body=body)}
+    ended = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
+
+
+def test_letters_that_the_locale_lacks_are_escapes() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    program = [sys.executable, "-c", PROGRAM.format(body="print('\u4e2d')")]
+    ended = subprocess.run(program, capture_output=True, text=True, env=environment)
+    assert (ended.returncode, ended.stdout) == (0, "\\u4e2d\n")
+
+
 @pytest.mark.parametrize("body", ["print('x' * 100_000)", "print('kept until the end', end='')"])
 def test_an_output_whose_disk_is_full_is_one_line(body: str) -> None:
     with open("/dev/full", "w") as full:

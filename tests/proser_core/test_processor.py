@@ -8,7 +8,15 @@ import pytest
 import torch
 
 from proser_core.config import ClusterConfig, Recipe
-from proser_core.processor import bound_threads, has_bf16, ieee_convolutions, resolve_precision
+from proser_core.errors import ConfigError
+from proser_core.processor import (
+    bound_threads,
+    has_bf16,
+    ieee_convolutions,
+    processor_name,
+    resolve_precision,
+    usable_device,
+)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +34,22 @@ def test_bf16_is_read_from_the_flags_of_the_processor(tmp_path, flags, expected)
     path = tmp_path / "cpuinfo"
     path.write_text(f"processor\t: 0\n{flags}\n")
     assert has_bf16(path) is expected
+
+
+def test_a_processor_has_a_name_where_linux_has_no_model_for_it(monkeypatch, tmp_path):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 2100.00\nCPU part\t: 0xd40\n")  # as on Arm
+    monkeypatch.setattr("proser_core.processor.Path", lambda path: cpuinfo)
+    monkeypatch.setattr("platform.processor", lambda: "aarch64")
+    assert processor_name() == "aarch64"
+
+
+def test_a_gpu_that_is_not_there_is_refused_with_those_that_are(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert usable_device("cuda:1") == torch.device("cuda:1")
+    with pytest.raises(ConfigError, match=r"device got cuda:2, and torch's GPUs here are cuda:0 to cuda:1"):
+        usable_device("cuda:2")
 
 
 def test_a_processor_that_does_not_tell_its_flags_has_no_bf16(tmp_path):

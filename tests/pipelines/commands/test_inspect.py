@@ -140,7 +140,7 @@ def test_labels_are_doubted_by_the_embeddings_of_a_model(
     )  # fmt: skip
     assert code == 0
     assert "doubtful labels" in text
-    assert "labels not judged, as the class has too few images: few" in text
+    assert "labels not judged, as the class has too few images or groups: few" in text
     page = (tmp_path / "page.html").read_text()
     doubts = page[page.index("<h2>doubtful labels") :]
     found = re.search(r"<bdi>(\d+) % ([\w ]+)</bdi><br><bdi>digit \d/<wbr>wrong\.png", doubts)

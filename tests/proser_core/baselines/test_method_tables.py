@@ -14,6 +14,7 @@ from proser_core.baselines.controls import (
     finetunes_of_methods,
     fit_score,
     own_rule_metrics,
+    placeholder_scores,
 )
 from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig, Recipe, named_finetunes
 from proser_core.errors import ConfigError
@@ -116,6 +117,24 @@ class ShiftOfValidation(Shift):
     def fit(cls, logits, targets):
         assert len(targets) == 0
         return cls(logits.known[0, 0])
+
+
+class WithDummies(ShiftOfValidation):
+    name = "with dummies"
+    needs_dummies = True
+
+
+class OfEmbeddings(Shift):
+    name = "of embeddings"
+    needs_embeddings = True
+
+
+def test_scores_of_ones_own_are_left_out_where_the_network_lacks_what_they_read(monkeypatch):
+    for score in (WithDummies, OfEmbeddings):
+        monkeypatch.setitem(SCORES, score.name, score)
+    logits = tables(0) | {TRAIN: tables(0)["val"]}
+    assert {each.name for each in closed_set_scores(logits, np.arange(6) % 2)} == {"MSP", "MaxLogit", "OpenMax"}
+    assert set(placeholder_scores(MaxLogit())) == {"PROSER", "PROSER, gap", "PROSER, p(unknown)"}
 
 
 def test_a_score_that_reads_validation_logits_is_fitted_to_them():

@@ -213,17 +213,22 @@ def test_a_file_of_another_network_is_refused_by_its_first_differences(tmp_path)
         make_closed_set_net(NetworkConfig(backbone="timm:test_vit", weights_file=str(path)), 5, 160, seed=0)
 
 
-def test_a_saved_classifier_needs_neither_file_nor_network_and_decides_alike(tmp_path):
+def test_a_saved_classifier_needs_neither_file_nor_network_and_decides_alike(monkeypatch, tmp_path):
+    """Nor that the library still has weights of that name; only the package, which is no damage of the model."""
     path = tmp_path / "weights.pth"
     torch.save(timm.create_model("test_efficientnet").state_dict(), path)
     network = NetworkConfig(backbone="timm:test_efficientnet", weights_file=str(path))
+    taken_back = replace(network, weights="in1k_of_old")
     net = add_placeholders(make_closed_set_net(network, 3, 64, seed=0), 2, seed=0).train()
     net(images(64, 4))  # moves the running statistics
-    replace(make_classifier(), net=net, network=network, image_size=64).save(tmp_path / "classifier")
+    replace(make_classifier(), net=net, network=taken_back, image_size=64).save(tmp_path / "classifier")
     path.unlink()
     classifier = OpenSetClassifier.load(tmp_path / "classifier")
-    assert classifier.network == replace(network, weights_file="")
+    assert classifier.network == replace(taken_back, weights_file="")
     loaded = classifier.net.eval()
     assert torch.equal(loaded(images(64)).known, net.eval()(images(64)).known)
     assert torch.equal(folded(loaded)(images(64)).known, loaded(images(64)).known)
     assert any(isinstance(module, nn.BatchNorm2d) for module in folded(loaded).modules())
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(CheckpointError, match=r"backbones of timm need the package timm: pip install timm$"):
+        OpenSetClassifier.load(tmp_path / "classifier")

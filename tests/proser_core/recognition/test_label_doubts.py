@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from proser_core.recognition import label_doubts as module
-from proser_core.recognition.label_doubts import LEAST, label_doubts
+from proser_core.recognition.label_doubts import LEAST, LEAST_OUTSIDE, label_doubts
 from proser_core.recognition.scores.neighbours import NEIGHBOUR
 
 
@@ -23,7 +23,9 @@ def slow_twin(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray) ->
         }
         nearest = sorted(others, key=lambda each: -cosine[each])[:NEIGHBOUR]
         label, count = Counter(labels[nearest].tolist()).most_common(1)[0]
-        if label != labels[row] and 2 * count > len(nearest) and sizes[labels[row]] >= LEAST:
+        outside = sum(labels[each] == labels[row] for each in others)
+        is_judged = sizes[labels[row]] >= LEAST and outside >= LEAST_OUTSIDE
+        if is_judged and label != labels[row] and 2 * count > len(nearest):
             found[row] = (label, count / len(nearest))
     return found
 
@@ -80,6 +82,19 @@ def test_classes_of_few_images_are_not_judged_but_named() -> None:
     embeddings = np.concatenate([np.tile([1.0, 0.0], (20, 1)), np.tile([1.0, 0.01], (3, 1))])
     found = label_doubts(embeddings, np.repeat([0, 1], [20, 3]), np.arange(23), 3)
     assert (found.rows.tolist(), found.unjudged) == ([], (1,))
+
+
+def test_a_class_of_one_scene_is_not_judged_but_named() -> None:
+    draw = np.random.default_rng(0)
+    centres = np.repeat([[1.0, 0.0], [0.0, 1.0]], 30, axis=0)
+    embeddings, labels = centres + 0.05 * draw.normal(size=(60, 2)), np.repeat([0, 1], 30)
+    for last in (0, 4):  # one group of all 30 frames, and one of 26 with four single images
+        groups = np.maximum(np.arange(60), 29 - last)
+        groups[30 - last :] = np.arange(100, 130 + last)
+        found = label_doubts(embeddings, labels, groups, 2)
+        assert not len(found.rows)
+    groups = np.where(labels == 0, 0, np.arange(60))
+    assert label_doubts(embeddings, labels, groups, 2).unjudged == (0,)
 
 
 def test_one_group_of_all_images_has_no_neighbours() -> None:

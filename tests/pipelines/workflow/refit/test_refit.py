@@ -115,7 +115,7 @@ class TestRun:
         assert "folder: test images of known classes, %" in text
         assert f"Unknown images, measured by the proxy with {proxy.chose[0]} held out: AUROC" in text
         assert "Model: models:/proser/1 (candidate, champion): PROSER, MaxLogit\n" in text
-        assert f"- {proxy.chose[0]}, by which the fine-tune was chosen: AUROC" in model_card(model.classifier)
+        assert f"- {proxy.chose[0]}, held out to choose by: AUROC" in model_card(model.classifier)
         assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model_card(model.classifier)
         results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
         (own,) = [result for result in results if result.startswith("# Results of recipe folder\n")]
