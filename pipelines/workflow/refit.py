@@ -55,7 +55,8 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
         refit = with_batches(refit, len(task.train) if chosen is None else chosen.num_trained)
         if chosen is not None:
             refit = replace(refit, finetune=chosen.finetune, calibration=chosen.calibration)
-            how = "with what the proxy chose" if recipe.space else "with the recipe's own point"
+            chooses = recipe.space or AUTO in (recipe.calibration.score, recipe.calibration.network)
+            how = "with what the proxy chose" if chooses else "with the recipe's own point"
             session.say(f"all {num_classes} classes, {how}: {chosen.name}")
     proxy = None if chosen is None else chosen.proxy
     inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)

@@ -68,6 +68,7 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
         "images of 32 pixels, an embedding of 256, features frozen (auto: no GPU is used), mixtures of embeddings"
         in text
     )
+    assert "all 4 classes, with what the proxy chose: " in text, "the network, of a single point"
     assert len(list((run_folder.storage / EMBEDDINGS).iterdir())) == 2, "of the proxy and of all classes"
     classifier = load("models:/proser@champion").classifier
     assert classifier.normalisation == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
