@@ -5,6 +5,7 @@ trials are then evaluated, reported and registered. `reproduction.dag` has furth
 """
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.versions import CHOSEN_AMONG
 from pipelines.workflow.own_images import parts_of_notes
-from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.session import TrainingSession, warn_of_mirror
 from pipelines.workflow.stage import stage
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
 from pipelines.workflow.stages.prepare import prepare
@@ -48,9 +49,12 @@ def prepared(
     for recipe, inputs in zip(recipes, data_inputs, strict=True):
         tasks.append(prepare(recipe, inputs, data_dir, session))
         check_batches(recipe, finetunes, tasks[-1].path)
-        for name, parts in parts_of_notes(TaskSummary.read(tasks[-1].path).notes, recipe.data).items():
+        summary = TaskSummary.read(tasks[-1].path)
+        for name, parts in parts_of_notes(summary.notes, recipe.data).items():
             for number, part in enumerate(parts):
                 session.say(f"  {part}" if number else f"{name}, class split {recipe.data.split_index}: {part}")
+        if recipe.data.flip == "auto":
+            warn_of_mirror(replace(recipe, data=recipe.data.decided(flip=summary.flip)), session.console)
     found = [each for recipe, task in zip(recipes, tasks, strict=True) for each in data_sets(recipe, task)]
     session.tracking.track(session.run.log_data_sets, found)
     return tasks
