@@ -96,7 +96,7 @@ def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
     embeds = re.findall(r"embeddings +(\d+) images, about \d+:\d\d \(.* ms each, measured now\)", text)
     assert len(embeds) == 2
     assert sum(map(int, embeds)) == 60, "those of all classes are computed for the proxy already, but for some"
-    assert re.search(r"time .*\(photos .*, embeddings .*, pretrain .*, fine-tune .*, evaluate .*\)", text)
+    assert re.search(r"time .*\(photos .*, embeddings .*, pretraining .*, fine-tune .*, evaluate .*\)", text)
     assert "Ray" not in text
 
 
