@@ -125,10 +125,11 @@ def reported(
     trials: list[dict[str, Any]],
     evaluated: Artefact,
     space_infos: dict[str, SpaceInfo],
+    names: list[tuple[str, str]],
     store: Storage,
     folder: Path,
 ) -> None:
-    """Tables and figures, made anew where `space_infos` have changed."""
+    """Tables and figures, made anew where `space_infos` or `names` have changed."""
     (split,) = splits
     report(split, trials, evaluated, space_infos, store.root / TRIALS, folder)
 
@@ -170,10 +171,11 @@ def sweep_reported(
     splits: list[TrainedSplit],
     trials: list[dict[str, Any]],
     space_infos: dict[str, SpaceInfo],
+    names: list[tuple[str, str]],
     store: Storage,
     folder: Path,
 ) -> None:
-    """Tables and figures over all splits."""
+    """Tables and figures over all splits, made anew as `reported`."""
     report_sweep(splits, trials, space_infos, store.root / TRIALS, folder)
 
 
