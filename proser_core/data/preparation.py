@@ -190,6 +190,7 @@ class _Images:
             images=np.concatenate([known.images, foreign.images]),
             labels=np.concatenate([known.labels, num_classes + foreign.labels]),
             class_names=known.class_names + foreign.class_names,
+            groups=None if known.groups is None else np.append(known.groups, np.full(len(foreign), -1)),
         )
 
     def _with_untested(self, tested: ImageSet, split: ClassSplit, training: ImageSet) -> ImageSet:

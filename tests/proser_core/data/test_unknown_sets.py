@@ -38,7 +38,9 @@ def test_a_set_that_would_be_one_of_the_classes_is_refused(
     write_classes(tmp_path)
     if is_there:
         save(random_images(1)[0], tmp_path / folder / "1.png")
-    with pytest.raises(ConfigError, match=rf"data\.{setting}, whose files would be a class among yours in .*to train/CLASS"):
+    with pytest.raises(
+        ConfigError, match=rf"data\.{setting}, whose files would be a class among yours in .*to train/CLASS"
+    ):
         split_of(replace(OWN, **changes), tmp_path)
 
 
