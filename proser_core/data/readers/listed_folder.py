@@ -116,6 +116,11 @@ class ListedFolder:
                 )
         return {part: root / part for part in FOLDER_PARTS if folders[part]}
 
+    @cached_property
+    def _top(self) -> str:
+        """The root as the paths of its images have it."""
+        return absolute(self.root)
+
     @property
     def drawn(self) -> tuple[str, ...]:
         """The parts without a folder, for which some of the training images are drawn."""
@@ -213,7 +218,7 @@ class ListedFolder:
     def _digest(self, image: FileStatus) -> str:
         """A digest by which test images are drawn: it depends on the path below the root alone, so that a draw hardly
         changes when images are added."""
-        return hashlib.sha256(os.path.relpath(image[0], self.root).encode(errors="surrogateescape")).hexdigest()
+        return hashlib.sha256(os.path.relpath(image[0], self._top).encode(errors="surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True)

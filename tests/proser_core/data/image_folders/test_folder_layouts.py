@@ -166,3 +166,14 @@ def test_a_folder_behind_a_link_and_two_dots_is_the_systems(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path / "home")
     images = open_data_set("folder", Path("link/../photos")).load("train", size=8).images
     assert np.unique(images).tolist() == [200]
+
+
+def test_what_is_drawn_and_fingerprinted_does_not_depend_on_how_the_folder_is_spelt(tmp_path, monkeypatch):
+    for number, image in enumerate(random_images(40)):
+        save(image, tmp_path / "disk/photos" / ("cat", "dog")[number % 2] / f"{number}.png")
+    (tmp_path / "disk/set1").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk/set1")
+    monkeypatch.chdir(tmp_path)
+    found = [open_data_set("folder", Path(spelt)) for spelt in ("disk/photos", "link/../photos")]
+    np.testing.assert_array_equal(*(each.load("test", size=8).images for each in found))
+    assert found[0].fingerprints() == found[1].fingerprints()
