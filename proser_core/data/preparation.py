@@ -34,12 +34,17 @@ def make_task(
     Validation is stratified and drawn with `seed`, unless the data set has its own; there are as many
     development unknowns as validation images. Groups of own images (`data.group_by`) are not divided.
     With `unpacked`, which has folders of `DataSet.index` by data set, the images stay encoded on disk. Raises DataError
-    where images or classes are missing, or an image cannot be decoded; ConfigError for an image size of 0, and as
-    `split_of`.
+    where images or classes are missing, or an image cannot be decoded; ConfigError for an image size or a number of
+    known classes of 0, and as `split_of`.
     """
     if not config.image_size:
         raise ConfigError(
             "data.image_size is 0, and no backbone is at hand that has a size of its own; give one in pixels"
+        )
+    if config.knows_all:
+        raise ConfigError(
+            "data.num_known is 0, all classes, of which a run makes two tasks, the first for a proxy; for one task, "
+            "give the number of known classes"
         )
     data_dir = Path(data_dir) if isinstance(data_dir, str) else data_dir
     images = _Images(config, open_data_sets(config, data_dir), data_dir, unpacked)
