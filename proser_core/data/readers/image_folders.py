@@ -16,7 +16,7 @@ from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint
 from proser_core.data.readers.layout import Classes, Part, of_classes
-from proser_core.data.readers.listed_folder import FOLDER_PARTS, Listed, ListedFolder, Listing
+from proser_core.data.readers.listed_folder import FOLDER_PARTS, Listed, ListedFolder, Listing, unread_endings
 from proser_core.data.readers.walking import ENDINGS
 from proser_core.data.stored import StoredImages
 from proser_core.naming import check_class_names
@@ -107,11 +107,17 @@ class FolderLayout:
 
 
 def of_no_class(root: Path) -> str:
-    """What to say of a folder that has images itself, and none in the folder of a class; empty where it has none."""
+    """What to say of a folder that has images, but none in the folder of a class, or none of a format that is read;
+    empty where it has none."""
     found = root.iterdir() if root.is_dir() else ()
     count = sum(each.name.lower().endswith(ENDINGS) and each.is_file() for each in found)
-    advice = f"make {root}/CLASS/ for each class, and move its images there"
-    return f"{root} holds {counted(count, 'image')}, but none in a folder of a class; {advice}" if count else ""
+    if count:
+        advice = f"make {root}/CLASS/ for each class, and move its images there"
+        return f"{root} holds {counted(count, 'image')}, but none in a folder of a class; {advice}"
+    if endings := ", ".join(unread_endings(root)):
+        advice = "convert them to JPEG or PNG, in a folder for each class"
+        return f"{root} has images only of formats that are not read ({endings}); {advice}"
+    return ""
 
 
 def _contents(images: StoredImages) -> np.ndarray:
