@@ -84,7 +84,7 @@ def make_task(
         groups=grouped.counts(),
         flip=mirroring.harmless,
         normalisation=config.normalisation,
-        contents=joined_arrays(val.contents, development.contents),
+        contents=joined_arrays(val.digests(), development.digests()),
     )
 
 

@@ -4,14 +4,12 @@ What lies there is found by `ListedFolder`. Without val/ the preparation draws o
 their sorted names.
 """
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.decoded_photos import DecodedPhotos, digest_of, numbered
-from proser_core.data.decoding import read_content
+from proser_core.data.decoded_photos import DecodedPhotos
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint
@@ -75,7 +73,7 @@ class FolderLayout:
         """The same as `index`, with the images decoded."""
         stored = self.index(root, part, size=size, classes=classes)
         assert isinstance(stored.images, StoredImages)
-        return replace(stored, images=stored.images.decoded())
+        return replace(stored, images=stored.images.decoded(), contents=stored.images.contents)
 
     def index(
         self, root: Path, part: Part, *, size: int, classes: Classes = None, decoded: Path | None = None
@@ -91,8 +89,7 @@ class FolderLayout:
                 images: StoredImages = DecodedPhotos.of(decoded, size)[rows]
             else:
                 images = StoredImages.of_files([grouped.paths[row] for row in rows], size)
-            contents = images.contents if isinstance(images, DecodedPhotos) else _contents(images)
-            return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows], contents)
+            return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows])
         found = [
             (path, label)
             for label, name in enumerate(folders.class_names)
@@ -118,8 +115,3 @@ def of_no_class(root: Path) -> str:
         advice = "convert them to JPEG or PNG, in a folder for each class"
         return f"{root} has images only of formats that are not read ({endings}); {advice}"
     return ""
-
-
-def _contents(images: StoredImages) -> np.ndarray:
-    """The `contents` of an `ImageSet`. Raises DataError for a file that cannot be read."""
-    return numbered([digest_of(read_content(Path(os.fsdecode(path))) or b"") for path in images.files])
