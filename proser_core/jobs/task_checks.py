@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from proser_core.config import FinetuneConfig, Recipe
+from proser_core.data.augmentation.batches import check_batch
 from proser_core.data.data_sets import DataRoot
 from proser_core.data.preparation import open_data_sets
 from proser_core.data.tasks import TaskSummary
@@ -79,8 +80,4 @@ def check_batches(recipe: Recipe, finetunes: Iterable[FinetuneConfig], task: Pat
     count = TaskSummary.read(task).counts["train"]
     sizes = [("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)]
     for block, size in (*sizes, *(("finetune", tuned.batch_size) for tuned in finetunes)):
-        if size > count:
-            raise ConfigError(
-                f"{block}.batch_size {size} is more than the {count} training images of the {recipe.data.num_known} "
-                f"known classes; use at most {count // 2 * 2}"
-            )
+        check_batch(block, size, count)
