@@ -77,7 +77,7 @@ def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], code: str, where:
 
 def check_batches(recipe: Recipe, finetunes: Iterable[FinetuneConfig], task: Path) -> None:
     """Raises ConfigError where the training images do not fill one batch, of the pretraining or of any fine-tune."""
-    count = TaskSummary.read(task).counts["train"]
-    sizes = [("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)]
-    for block, size in (*sizes, *(("finetune", tuned.batch_size) for tuned in finetunes)):
-        check_batch(block, size, count)
+    images = TaskSummary.read(task).counts["train"]
+    check_batch("pretrain", recipe.pretrain.batch_size, images)
+    for tuned in finetunes:
+        check_batch("finetune", tuned.batch_size, images)

@@ -29,7 +29,7 @@ class FolderLayout:
     grouping: Grouping | None = None
     listed: ListedFolder | None = None
     name = "folder"
-    needs = "a folder of images for each class (CLASS/*), or train/CLASS/* and test/CLASS/*"
+    needs = "a folder of images for each class: CLASS/*, or train/CLASS/*, next to val/ and test/ if there are any"
 
     def is_present(self, root: Path) -> bool:
         return self._at(root).holds_images
