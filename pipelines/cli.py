@@ -62,7 +62,9 @@ OBJECTS_BETWEEN_COLLECTIONS = 10_000
 """Python's 700 make it look again and again through what imports have made, a fifth of the CPU time of `models`."""
 ABOUT = 'Train, calibrate, promote and serve image classifiers that can answer "unknown".'
 USAGE, VERSION = ("--help", "-h", "help"), "--version"
-RESUMABLE = ("run", "sweep", "reproduce", "import")
+RESUMABLE = ("run", "sweep", "reproduce")
+NO_TRAINING = ("--dry-run", "--draw", "--jobs", "--import-from")
+"""Options of these with which they train nothing."""
 KEPT = "earlier decisions and registered versions are kept, `proser models` lists them"
 
 
@@ -76,7 +78,8 @@ def main() -> int:
         return exit_code_of(lambda: _tell(name))
     if name in GROUPS[USING]:  # threads of the network that wait must not keep those that decode from their work
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    trains = name in RESUMABLE and "--dry-run" not in arguments
+    options = {word.partition("=")[0].replace("_", "-") for word in arguments}
+    trains = name in RESUMABLE and options.isdisjoint(NO_TRAINING)
     return exit_code_of(lambda: _call(name, arguments), GOES_ON if trains else "")
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from copy import copy
+from shutil import get_terminal_size
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.style import StyleType
@@ -20,8 +21,11 @@ CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # but tabs
 
 def console() -> Console:
     """The terminal, or as wide as COLUMNS says; else a file or a pipe gets lines wide enough for the tables."""
-    has_width = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    return Console() if has_width else Console(width=120)
+    columns, is_terminal = os.environ.get("COLUMNS", ""), sys.stdout.isatty()
+    if (columns.isdecimal() and int(columns)) or (is_terminal and not columns.isdigit()):
+        return Console()  # as wide as the window, also once that is another
+    width, height = get_terminal_size() if is_terminal else (120, 25)
+    return Console(width=width, height=height)  # without both, rich takes any digit for a width, 0 and ² too
 
 
 class TitledTable(Table):

@@ -88,12 +88,8 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             self._last_line, self._printed = now, state
             self._console.print(f"  {self._name}: {text}{since}", highlight=False, soft_wrap=True)
 
-    def close(self) -> None:
-        """Remove the bar."""
-        self._bar.stop()
-
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._bar.stop()
 
 
 @contextmanager

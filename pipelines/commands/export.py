@@ -30,8 +30,8 @@ class ExportRequest:
 
     model: Model
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """Output file: FILE.pt2 is a program of torch.export, FILE.onnx is for ONNX Runtime; it needs the
-    packages onnx, onnxruntime and onnxscript."""
+    """Output file: FILE.pt2 is a program of torch.export; FILE.onnx, for ONNX Runtime, needs the packages onnx,
+    onnxruntime and onnxscript."""
     images: tuple[str, ...] = ()
     """Images to compare on, as `proser predict` takes them: the first 256. Without them 64 random ones."""
 

@@ -90,18 +90,20 @@ def _explaining(command: str) -> str:
     return f"proser {command} {ALL if command.split()[0] in FIRST else '--help'}"
 
 
-def _option_names(*requests: Any) -> Iterator[str]:
-    """The options of requests, or of classes of them, as they are typed."""
+def _option_names(*requests: Any, prefix: str = "--") -> Iterator[str]:
+    """The options of requests, or of classes of them, as they are typed; those of a field that has a name begin with
+    it."""
     for request in requests:
         kind = request if isinstance(request, type) else type(request)
         hints = get_type_hints(kind, include_extras=True)
         for each in fields(kind):
             marks = getattr(hints[each.name], "__metadata__", ())
-            value = _default(each, request)
+            value, name = _default(each, request), f"{prefix}{each.name}".replace("_", "-")
             if is_dataclass(value) and tyro.conf.Suppress not in marks:
-                yield from _option_names(value)
+                is_unnamed = any(getattr(mark, "name", None) == "" for mark in marks)
+                yield from _option_names(value, prefix=prefix if is_unnamed else f"{name}.")
             elif tyro.conf.Suppress not in marks and tyro.conf.Positional not in marks:
-                yield f"--{'.'.join(filter(None, (BLOCKS.get(kind, ''), each.name)))}".replace("_", "-")
+                yield name
 
 
 def _registry() -> ConstructorRegistry:

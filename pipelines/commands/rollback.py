@@ -9,7 +9,7 @@ from pipelines.workflow.requests import ModelName, PromoteRequest
 
 @dataclass(frozen=True)
 class RollbackRequest:
-    """Give the alias back to the version that had it before the last promotion."""
+    """Give the alias back to the version that had it before; given again, further back."""
 
     alias: str = PromoteRequest.alias
     """Alias to give back."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from pipelines.inference.predictions import read_images
 from pipelines.tracking.models import LoadedModel
-from proser_core.data.decoded_photos import digest_of, numbered
 from proser_core.data.decoding import Failure, read_content
 from proser_core.data.readers.image_files import pieces
+from proser_core.data.stored import digest_of, numbered
 from proser_core.errors import DataError
 from proser_core.naming import as_spelt
 from proser_core.recognition.logit_tables import LogitTable, joined, select

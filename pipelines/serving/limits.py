@@ -19,8 +19,8 @@ class Limits:
     max_megapixels: float = 50.0
     """Total size of the images of one request, in 10^6 pixels."""
     max_seconds: float = 30.0
-    """Seconds within which the body of a request must arrive; a slower one gets a 408. Without replicas, its head
-    must arrive within the same time."""
+    """Seconds within which the body of a request must arrive; a slower one gets a 408. Without replicas, its head must
+    arrive, and its answer be read, within the same time."""
 
     def __post_init__(self) -> None:
         if self.max_images < 1:

@@ -1,5 +1,6 @@
 """What the option `--storage` names: a folder, or the URI of an object store."""
 
+import os
 import re
 from pathlib import Path
 
@@ -9,8 +10,8 @@ DEFAULT_STORAGE = Path("proser-storage")
 
 
 def parse_storage(storage: str) -> Path | str:
-    """The folder that --storage names, or the URI. Raises ConfigError for an empty name, because the working directory
-    is `.`, and for a URI that lacks a slash."""
+    """The folder that --storage names, with ~ for the home directory, or the URI. Raises ConfigError for an empty name,
+    because the working directory is `.`, and for a URI that lacks a slash."""
     if not storage:
         raise ConfigError("--storage got an empty name; need a folder, `.` for this one, or the URI of an object store")
     if "://" in storage:
@@ -19,7 +20,7 @@ def parse_storage(storage: str) -> Path | str:
     if lacking:
         uri = f"{lacking[1]}//{storage[lacking.end() :]}"
         raise ConfigError(f"--storage got {storage}; give {uri} for a URI, or ./{storage} for a folder of that name")
-    return Path(storage)
+    return Path(os.path.expanduser(storage))  # a shell leaves ~ in --storage=~/x; of no user it stays
 
 
 def parse_folder(storage: str) -> Path:

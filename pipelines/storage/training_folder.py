@@ -85,7 +85,7 @@ class MirroredTrainingFolder(TrainingFolder):
         not answer."""
         with storage_errors(self._objects):
             if self._objects.stamp(f"{self._name}/{FAILURE}") is None:
-                self._objects.write(f"{self._name}/{FAILURE}", reason.encode())
+                self._objects.write(f"{self._name}/{FAILURE}", reason.encode(errors="backslashreplace"))
 
     def _upload_outcome(self, file: str) -> None:
         """Upload a finished folder, or the reason of a failure."""

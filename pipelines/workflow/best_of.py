@@ -136,7 +136,7 @@ def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> It
     """The folder on this machine with the sweep's trainings, and their storage, locked; None in place of the storage
     for a folder that is only read."""
     if isinstance(storage, Path) and not writes:
-        yield storage.expanduser().resolve(), None
+        yield storage.resolve(), None
         return
     with open_storage(storage, "proser promote --best-of", say) as store:
         yield store.root, store

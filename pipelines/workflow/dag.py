@@ -5,6 +5,7 @@ trials are then evaluated, reported and registered. `reproduction.dag` has furth
 """
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.registry import Registered, register
 from pipelines.tracking.versions import CHOSEN_AMONG
 from pipelines.workflow.own_images import parts_of_notes
-from pipelines.workflow.session import TrainingSession
+from pipelines.workflow.session import TrainingSession, warn_of_mirror
 from pipelines.workflow.stage import stage
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
 from pipelines.workflow.stages.prepare import prepare
@@ -48,9 +49,12 @@ def prepared(
     for recipe, inputs in zip(recipes, data_inputs, strict=True):
         tasks.append(prepare(recipe, inputs, data_dir, session))
         check_batches(recipe, finetunes, tasks[-1].path)
-        for name, parts in parts_of_notes(TaskSummary.read(tasks[-1].path).notes, recipe.data).items():
+        summary = TaskSummary.read(tasks[-1].path)
+        for name, parts in parts_of_notes(summary.notes, recipe.data).items():
             for number, part in enumerate(parts):
                 session.say(f"  {part}" if number else f"{name}, class split {recipe.data.split_index}: {part}")
+        if recipe.data.flip == "auto":
+            warn_of_mirror(replace(recipe, data=recipe.data.decided(flip=summary.flip)), session.console)
     found = [each for recipe, task in zip(recipes, tasks, strict=True) for each in data_sets(recipe, task)]
     session.tracking.track(session.run.log_data_sets, found)
     return tasks
@@ -121,10 +125,11 @@ def reported(
     trials: list[dict[str, Any]],
     evaluated: Artefact,
     space_infos: dict[str, SpaceInfo],
+    names: list[tuple[str, str]],
     store: Storage,
     folder: Path,
 ) -> None:
-    """Tables and figures, made anew where `space_infos` have changed."""
+    """Tables and figures, made anew where `space_infos` or `names` have changed."""
     (split,) = splits
     report(split, trials, evaluated, space_infos, store.root / TRIALS, folder)
 
@@ -166,10 +171,11 @@ def sweep_reported(
     splits: list[TrainedSplit],
     trials: list[dict[str, Any]],
     space_infos: dict[str, SpaceInfo],
+    names: list[tuple[str, str]],
     store: Storage,
     folder: Path,
 ) -> None:
-    """Tables and figures over all splits."""
+    """Tables and figures over all splits, made anew as `reported`."""
     report_sweep(splits, trials, space_infos, store.root / TRIALS, folder)
 
 

@@ -23,6 +23,7 @@ from pipelines.tracking.server import connect, shown_uri
 from pipelines.tracking.versions import CALIBRATED_FROM, CANDIDATE, CHAMPION, CHOSEN_AMONG, model_named
 from pipelines.workflow.best_of import MOST_MEMBERS, register_best
 from pipelines.workflow.requests import PromoteRequest
+from proser_core.config import Recipe
 from proser_core.errors import ConfigError, ProserError, TrackingError
 from proser_core.naming import composed
 from proser_core.recognition.comparison import LEAST, Comparison, Side, compare, compare_common
@@ -71,13 +72,15 @@ def promote(request: PromoteRequest, console: Console) -> int:
 
 
 def _check(request: PromoteRequest) -> None:
-    """Raises ConfigError for a tolerance that is no fraction, an alias that MLflow refuses, two candidates, an ensemble
-    of too many trials, or what is of a sweep without one."""
+    """Raises ConfigError for a tolerance that is no fraction, an alias that MLflow refuses, two candidates, a name that
+    no new model may have, an ensemble of too many trials, or what is of a sweep without one."""
     if not 0 <= request.tolerance < 1:
         raise ConfigError(f"--tolerance got {request.tolerance:g}; need a fraction of 0 or more below 1, such as 0.02")
     decisions.check_alias(request.alias)
     if request.best_of and request.version:
         raise ConfigError("--version and --best-of name two candidates; give one of them")
+    if request.best_of and request.model_name:
+        Recipe(model_name=request.model_name)  # whose check it is
     if not 1 <= request.ensemble <= MOST_MEMBERS:
         raise ConfigError(f"--ensemble got {request.ensemble}; need a number of trials from 1 to {MOST_MEMBERS}")
     of_sweep = {

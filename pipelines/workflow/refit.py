@@ -12,7 +12,7 @@ from pipelines.workflow.checks import check_run
 from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
 from pipelines.workflow.plan.trainings import plan_splits
 from pipelines.workflow.run_stages import REPORTED, finish_run, open_run_of, run_stages
-from pipelines.workflow.session import Session, mark_run_failed, say_failures
+from pipelines.workflow.session import Session, mark_run_failed, say_failures, warn_of_mirror
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
 from pipelines.workflow.stages.prepare import prepare
 from pipelines.workflow.stages.trial_rows import failures_of
@@ -50,12 +50,15 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
     with mark_run_failed(session.follow(run)):
         session.tracking.track(run.start)
         task = _read_images(refit, inputs, data_dir, session)
-        recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
+        if recipe.data.flip == "auto":
+            recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
+            warn_of_mirror(recipe, session.console)
         chosen = _choose_on_proxy(recipe, task, data_dir, session, run)
         refit = with_batches(refit, len(task.train) if chosen is None else chosen.num_trained)
         if chosen is not None:
             refit = replace(refit, finetune=chosen.finetune, calibration=chosen.calibration)
-            how = "with what the proxy chose" if recipe.space else "with the recipe's own point"
+            chooses = recipe.space or AUTO in (recipe.calibration.score, recipe.calibration.network)
+            how = "with what the proxy chose" if chooses else "with the recipe's own point"
             session.say(f"all {num_classes} classes, {how}: {chosen.name}")
     proxy = None if chosen is None else chosen.proxy
     inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)

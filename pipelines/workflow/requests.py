@@ -191,7 +191,7 @@ class PromoteRequest:
     """Alias to give to the version."""
     tolerance: float = 0.02
     """Largest loss in a metric that is tolerated, as a fraction (0.02: 2 points). The lower end of each 95 % interval
-    must be above minus this."""
+    must not be below minus this."""
     force: bool = False
     """Promote even a worse version, or one that cannot be compared; the decision is recorded as forced."""
     best_of: str = ""

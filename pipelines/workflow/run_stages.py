@@ -56,7 +56,7 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
     """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
     results = run_stages(inputs, session, REGISTERED)
     if inputs.proxy is not None:
-        _say_detection(session, inputs.proxy, inputs.recipes[0].name)
+        _say_detection(session, inputs.proxy, inputs.recipes[0])
     if (model := results[REGISTERED]) is not None:
         method = _method(read_evaluation(results["evaluated"]))
         session.say(f"Model: {model.in_words(method)}")
@@ -66,7 +66,7 @@ def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float)
     return close(session, results[REPORTED].path, started, failures_of(results["trials"]), session.run)
 
 
-def _say_detection(session: TrainingSession, proxy: Proxy, recipe: str) -> None:
+def _say_detection(session: TrainingSession, proxy: Proxy, recipe: Recipe) -> None:
     """How well a model that knows every class will detect unknown images, which its own table cannot say."""
     known, area = proxy.validation_scores.is_known, proxy.metrics()["auroc"]
     count, unknown = int(known.sum()), int((~known).sum())
@@ -75,8 +75,9 @@ def _say_detection(session: TrainingSession, proxy: Proxy, recipe: str) -> None:
     if detects_by_chance(area, count, unknown):
         few = f"{count} known and {unknown} unknown images are too few to tell that from chance"
         why = "that is near chance: expect the model to miss most of them" if area < POOR else few
-        other = "" if recipe == FOR_PHOTOS else f", or use the recipe {FOR_PHOTOS}"
-        session.say(f"  {why}. Give more images or more --pretrain.epochs{other}")
+        trained = "finetune" if recipe.finetune.start == "scratch" else "pretrain"
+        other = "" if recipe.name == FOR_PHOTOS else f", or use the recipe {FOR_PHOTOS}"
+        session.say(f"  {why}. Give more images or more --{trained}.epochs{other}")
 
 
 def detects_by_chance(area: float, known: int, unknown: int) -> bool:

@@ -122,16 +122,21 @@ def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
         say(console, f"class splits of {data.split_family}, {data.name}{against}: {defect}")
     for name, note in outlier_notes(data.outliers, data_dir).items():
         say(console, f"{name}: {note}")
-    if recipe.calibration.mirror and not data.flip:
-        say(
-            console,
-            "calibration.mirror averages with mirrored images, which a training with data.flip off never shows: expect "
-            "worse results than without",
-        )
+    warn_of_mirror(recipe, console)
     if recipe.cluster.address and recipe.cluster.uses_gpu and scoring_device(recipe).type == "cpu":
         say(
             console,
             "torch finds no GPU on this machine: embeddings and evaluation run on its CPU, not on the cluster's GPUs",
+        )
+
+
+def warn_of_mirror(recipe: Recipe, console: Console) -> None:
+    """Print that mirrored images will not help where flips are off; where data.flip is auto, once it is decided."""
+    if recipe.calibration.mirror and not recipe.data.flip:
+        say(
+            console,
+            "calibration.mirror averages with mirrored images, which a training with data.flip off never shows: expect "
+            "worse results than without",
         )
 
 

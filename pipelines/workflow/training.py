@@ -28,6 +28,8 @@ class TrainingInputs:
     """The points of each search space, which are among `finetunes`."""
     space_infos: dict[str, SpaceInfo] = field(init=False)
     """What the module of each search space says of it."""
+    names: list[tuple[str, str]] = field(init=False)
+    """Those of each recipe and its model, which a report bears."""
     stoppable: list[FinetuneConfig] = field(default_factory=list)
     """Points that may be stopped early."""
     max_seconds: float = 0.0
@@ -39,6 +41,7 @@ class TrainingInputs:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "space_infos", {name: space_info(name) for name in self.spaces})
+        object.__setattr__(self, "names", [(each.name, each.model_name) for each in self.recipes])
 
     @classmethod
     def of(

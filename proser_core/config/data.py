@@ -107,7 +107,7 @@ class DataConfig(Block):
     def _check_expression(self) -> None:
         try:
             re.compile("" if self.group_by.lower().endswith(TABLES) else self.group_by)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             self.require("group_by", False, f"a folder level, a table or a valid regular expression ({error})")
 
     def _check_outliers(self) -> None:

@@ -24,7 +24,7 @@ class NetworkConfig(Block):
     dropout: float = 0.0
     """Dropout rate: of the three spatial dropouts of classifier32 (0.2 in Neal et al. 2018; 0 suits
     short schedules, which input dropout slows down), or in each block of wide_resnet28_10 (0.3 as
-    released). The other backbones have no dropout."""
+    released). The other backbones have none, or keep their own."""
     split: SplitPoint = "middle"
     """Where phi is cut into phi_pre and phi_post (eq. 6): before the last stage (middle, as in the
     authors' released code), one stage earlier (early), or before the last block (late)."""
@@ -34,8 +34,8 @@ class NetworkConfig(Block):
     takes their place."""
     weights_file: str = ""
     """Initial weights for torchvision:NAME or timm:NAME, as the library saves them: a local .pth or .safetensors file
-    that all machines see. `proser job` copies it next to JOB.json. The content of the file counts in the key of a
-    training, not its path."""
+    that all machines see, unless the storage is a URI. `proser job` copies it next to JOB.json. The content of the file
+    counts in the key of a training, not its path."""
 
     features: Features = "auto"
     """What happens to a pretrained backbone. frozen keeps it: the embeddings of all images are computed once, and only

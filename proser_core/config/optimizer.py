@@ -43,7 +43,8 @@ class OptimizerConfig(Block):
     """How images are mirrored if `data.flip` is on: random, or alternating (each image is mirrored in every
     second epoch). Source: Jordan 2024 (airbench)."""
     rand_augment: int = 0
-    """Magnitude 0..30 of one RandAugment operation per image (Cubuk et al. 2020); 0 is none."""
+    """Magnitude 0..30 of one RandAugment operation per image (Cubuk et al. 2020). 0 is that of `data.augmentation`:
+    9 if strong, else none. Ignored if that is none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

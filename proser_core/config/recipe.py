@@ -92,12 +92,15 @@ class Recipe(Block):
         parts = _parts(range(fewest, most + 1), halves)
         if batch_size % parts == 0:
             return
-        normalised = block == "pretrain" or self.finetune.normalises_halves
-        least = 2 * halves * most if normalised else 1
-        below, above = batch_size // parts * parts, -(-max(batch_size, least) // parts) * parts
-        sizes = " or ".join(str(size) for size in (below, above) if size >= least)
+        least = 2 * halves if block == "pretrain" or self.finetune.normalises_halves else 0  # images per worker
+        below, above = batch_size // parts * parts, -(-max(batch_size, least * most) // parts) * parts
+        sizes = " or ".join(str(size) for size in (below, above) if size and size >= least * most)
         first = fewest if fewest < most else 0
-        fitting = [n for n in range(first + 1, most) if batch_size % _parts(range(first or n, n + 1), halves) == 0]
+        fitting = [
+            n
+            for n in range(first + 1, most)
+            if batch_size % _parts(range(first or n, n + 1), halves) == 0 and batch_size >= least * n
+        ]
         remedy = f", or set cluster.{field_name} to {', '.join(map(str, fitting))}" if fitting else ""
         shape = "two equal halves on each of " if halves == 2 else "equal parts for "
         workers = f"{fewest} to {most}" if first else most

@@ -1,6 +1,7 @@
 """A task from arrays, for images that are in memory already."""
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +49,8 @@ def task_from_arrays(
     nothing = np.zeros((0, size, size, 3), np.uint8)
     tested = nothing if test_images is None else _rgb(test_images)
     test_labels = classes[:0] if test_labels is None else np.asarray(test_labels)
-    _check_test_labels(test_labels, classes)
-    unknown = np.setdiff1d(test_labels, classes)
-    ids = {label: number for number, label in enumerate([*classes.tolist(), *unknown.tolist()])}
+    unknown = _unknown(test_labels, classes)
+    ids = {label: number for number, label in enumerate([*classes.tolist(), *unknown])}
     test_ids = np.array([ids[label] for label in test_labels.tolist()], np.int64)
     test = ImageSet(tested, test_ids, tuple(map(str, ids)))
     others = nothing if development is None else _rgb(development)
@@ -96,13 +96,16 @@ def _check_given(kind: str, labels: np.ndarray | None) -> None:
         raise DataError(f"{kind} of type {kinds} have no common order; give numbers alone, or names alone") from None
 
 
-def _check_test_labels(test_labels: np.ndarray, classes: np.ndarray) -> None:
-    if len(test_labels) and not np.isin(test_labels, classes).any():
+def _unknown(test_labels: np.ndarray, classes: np.ndarray) -> list[Any]:
+    """The test labels that are no class, each once, in their order. Raises DataError where none is one. Compared as
+    Python has them: NumPy would compare numbers with names as text."""
+    known, tested = classes.tolist(), test_labels.tolist()
+    if tested and set(known).isdisjoint(tested):
         raise DataError(
-            f"test_labels have no known class: they are {test_labels.dtype} such as {test_labels[0].item()!r}, and the "
-            f"known ones {classes.dtype} such as {classes[0].item()!r}; give test images of known classes too, with "
-            "labels of the same kind"
+            f"test_labels have no known class: they are {test_labels.dtype} such as {tested[0]!r}, and the known ones "
+            f"{classes.dtype} such as {known[0]!r}; give test images of known classes too, with labels of the same kind"
         )
+    return sorted(set(tested) - set(known))
 
 
 def _rgb(images: np.ndarray) -> np.ndarray:

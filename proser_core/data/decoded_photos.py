@@ -1,9 +1,7 @@
 """Photos of a folder that were decoded once: a file of pixels that every task of the folder takes its images from."""
 
 import os
-from collections.abc import Sequence
 from functools import lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +30,7 @@ class DecodedPhotos(StoredImages):
 
     @property
     def contents(self) -> np.ndarray:
-        """uint64[N]: as of an `ImageSet`."""
+        """As of `StoredImages`, taken when the photos were decoded."""
         if not len(self):
             return np.zeros(0, np.uint64)
         with np.load(Path(os.fsdecode(self.files[0])).with_name(LOOKS)) as looks:
@@ -49,16 +47,6 @@ class DecodedPhotos(StoredImages):
         with (folder / f"{name}_images.npy").open("wb") as file:
             np.lib.format.write_array_header_1_0(file, header)
             file.writelines(pixels.data for pixels in self.batches(np.arange(len(self)), AT_ONCE))
-
-
-def digest_of(content: bytes) -> bytes:
-    """Digest of a photo's file, 16 bytes: it tells a photo, whatever its path, its class and the size it is seen at."""
-    return blake2b(content, digest_size=16).digest()
-
-
-def numbered(digests: Sequence[bytes]) -> np.ndarray:
-    """uint64[N]: digests as numbers."""
-    return np.array([int.from_bytes(each[:8], "little") for each in digests], np.uint64)
 
 
 @lru_cache(maxsize=1)

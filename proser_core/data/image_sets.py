@@ -52,7 +52,8 @@ class ImageSet:
     """Images uint8[N, H, W, 3], or still encoded on disk; labels int64[N] that index `class_names`.
 
     `groups` int64[N] says which images belong together, with the same numbers in every part of a data set; None where
-    nobody asked. `contents` uint64[N] are digests of the files of a user's own photos, the same at every size.
+    nobody asked. `contents` uint64[N] are digests of the files of a user's own photos, the same at every size; of
+    images on disk they are taken by `digests`.
     """
 
     images: np.ndarray | StoredImages
@@ -74,6 +75,10 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def digests(self) -> np.ndarray | None:
+        """The `contents`; for those of images on disk, their files are read. Raises DataError where one cannot be."""
+        return self.images.contents if isinstance(self.images, StoredImages) else self.contents
 
     def select(self, rows: np.ndarray) -> "ImageSet":
         """The images at `rows` (indices or a mask)."""

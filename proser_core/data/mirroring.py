@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from proser_core.data.image_sets import ImageSet, chunks
+from proser_core.data.near_duplicates import unit
 from proser_core.rng import keyed_generator
 
 FLIPS = "horizontal flips"
@@ -79,9 +80,9 @@ def _nearest(patterns: np.ndarray, others: np.ndarray, labels: np.ndarray) -> tu
     """The similarity of each pattern to the nearest of the others of its class, and which of all is nearest; not to the
     one in its own row, of which a mirror image says nothing of the class."""
     found = [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
-    first, second = _unit(patterns), _unit(others).T
+    first, second = (unit(each.reshape(len(each), -1)) for each in (patterns, others))
     for start in range(0, len(first), AT_ONCE):
-        similarity = first[start : start + AT_ONCE] @ second
+        similarity = first[start : start + AT_ONCE] @ second.T
         rows = np.arange(len(similarity))
         similarity[rows, start + rows] = -np.inf
         found[1].append(similarity.argmax(axis=1))
@@ -119,10 +120,3 @@ def _patterns(train: ImageSet, rows: np.ndarray) -> np.ndarray:
         for image in chunk
     ]
     return np.stack(small)
-
-
-def _unit(patterns: np.ndarray) -> np.ndarray:
-    """float32[n, SIZE * SIZE] of mean 0 and length 1."""
-    centred = patterns.reshape(len(patterns), -1)
-    centred = centred - centred.mean(axis=1, keepdims=True)
-    return centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-6)

@@ -101,13 +101,11 @@ def _are_near(looks: Looks, pairs: np.ndarray) -> np.ndarray:
     """bool[P] of pairs of similar hashes."""
     first, second = looks.patterns[pairs.T]
     same = (first == second).all(axis=1)  # also without any contrast, where nothing correlates
-    return same | (_correlations(first, second) >= LEAST_CORRELATION)
+    return same | ((unit(first) * unit(second)).sum(axis=1) >= LEAST_CORRELATION)
 
 
-def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """float32[P] of patterns uint8[P, 256] each; 0 for one without any contrast."""
-    centred = [
-        each - each.mean(axis=1, keepdims=True) for each in (first.astype(np.float32), second.astype(np.float32))
-    ]
-    lengths = np.prod([np.linalg.norm(each, axis=1) for each in centred], axis=0)
-    return (centred[0] * centred[1]).sum(axis=1) / np.maximum(lengths, 1e-6)
+def unit(patterns: np.ndarray) -> np.ndarray:
+    """Patterns [N, d] as float32 of mean 0 and length 1, whose products are correlations; 0 without any contrast."""
+    centred = patterns.astype(np.float32)
+    centred -= centred.mean(axis=1, keepdims=True)
+    return centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-6)

@@ -69,8 +69,9 @@ def evaluation_batches(
     none = [np.zeros((1, size, size, 3), np.uint8)]
     is_cpu = device.type == "cpu"
     decoded = 32 if is_cpu else max(32, min(1024, 1024 * 32**2 // size**2))  # by as many threads, if they are streamed
-    # a CPU's caches hold so many, and glibc reuses their memory without page faults
-    at_once = max(4, 1024 // size) if is_cpu else decoded
+    # a CPU's caches hold so many, and glibc reuses their memory without page faults; a power of two cuts 32 evenly, and
+    # kernels round by the number of images
+    at_once = 1 << max(4, 1024 // size).bit_length() - 1 if is_cpu else decoded
     for chunk in chunks(images, decoded) if len(images) else none:
         for part in chunks(np.array(chunk), at_once):
             yield normalise(torch.from_numpy(part).to(device))

@@ -14,7 +14,7 @@ from threading import Condition
 import numpy as np
 from PIL import Image
 
-from proser_core.data.decoded_photos import LOOKS, PIXELS, digest_of, numbered
+from proser_core.data.decoded_photos import LOOKS, PIXELS
 from proser_core.data.decoding import (
     MAX_PIXELS,
     Failure,
@@ -25,6 +25,7 @@ from proser_core.data.decoding import (
     to_rgb_square,
 )
 from proser_core.data.near_duplicates import SIZE, Looks, looks_of
+from proser_core.data.stored import digest_of, numbered
 from proser_core.errors import DataError
 
 AT_ONCE = 256

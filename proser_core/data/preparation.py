@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.config import DataConfig
-from proser_core.data.catalogue import SOURCES
 from proser_core.data.data_sets import DataRoot, DataSet, open_data_set
 from proser_core.data.group_notes import KnownGroups
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet, ImageSource, chunks, joined_arrays
 from proser_core.data.mirroring import Mirroring, judge_mirroring
-from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes, sources_of
+from proser_core.data.outliers.outlier_sets import check_outliers, open_outlier_set, outlier_notes
 from proser_core.data.readers.layout import Part
 from proser_core.data.repeats import Repeats
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.splits.drawing import draw_split
 from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.data.tasks import Channels, Labelled, OpenSetTask
+from proser_core.data.unknown_sets import check_unknown
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import check_class_names
 from proser_core.rng import keyed_generator
@@ -34,12 +34,17 @@ def make_task(
     Validation is stratified and drawn with `seed`, unless the data set has its own; there are as many
     development unknowns as validation images. Groups of own images (`data.group_by`) are not divided.
     With `unpacked`, which has folders of `DataSet.index` by data set, the images stay encoded on disk. Raises DataError
-    where images or classes are missing, or an image cannot be decoded; ConfigError for an image size of 0, and as
-    `split_of`.
+    where images or classes are missing, or an image cannot be decoded; ConfigError for an image size or a number of
+    known classes of 0, and as `split_of`.
     """
     if not config.image_size:
         raise ConfigError(
             "data.image_size is 0, and no backbone is at hand that has a size of its own; give one in pixels"
+        )
+    if config.knows_all:
+        raise ConfigError(
+            "data.num_known is 0, all classes, of which a run makes two tasks, the first for a proxy; for one task, "
+            "give the number of known classes"
         )
     data_dir = Path(data_dir) if isinstance(data_dir, str) else data_dir
     images = _Images(config, open_data_sets(config, data_dir), data_dir, unpacked)
@@ -79,7 +84,7 @@ def make_task(
         groups=grouped.counts(),
         flip=mirroring.harmless,
         normalisation=config.normalisation,
-        contents=joined_arrays(val.contents, development.contents),
+        contents=joined_arrays(val.digests(), development.digests()),
     )
 
 
@@ -150,26 +155,10 @@ def split_of(config: DataConfig, data_dir: DataRoot) -> ClassSplit:
     development unknowns that do not fit.
     """
     check_outliers(config)
-    _check_unknown(config)
+    check_unknown(config, data_dir)
     data_sets = open_data_sets(config, data_dir)
     foreign = data_sets[config.unknown].num_classes if config.unknown else 0
     return draw_split(config, data_sets[config.name].num_classes, foreign)
-
-
-def _check_unknown(config: DataConfig) -> None:
-    """Raises ConfigError for unknown classes that are known, and for development unknowns whose classes or images are
-    known or tested on."""
-    if sources_of(config.unknown) & sources_of(config.name):
-        raise ConfigError(
-            f"data.unknown is {config.unknown}, which shares classes or images with {config.name}, and these are "
-            "known; give a data set of other classes, or leave it empty for further classes of data.name"
-        )
-    for other in (config.name, config.unknown, *config.outliers):
-        if config.development in SOURCES and sources_of(config.development) & sources_of(other):
-            raise ConfigError(
-                f"data.development is {config.development}, which shares classes or images with {other}, and these are "
-                "known or tested on; give a data set of other classes, or held-out-N for N further classes of data.name"
-            )
 
 
 @dataclass(frozen=True)
@@ -206,6 +195,7 @@ class _Images:
             images=np.concatenate([known.images, foreign.images]),
             labels=np.concatenate([known.labels, num_classes + foreign.labels]),
             class_names=known.class_names + foreign.class_names,
+            groups=None if known.groups is None else np.append(known.groups, np.full(len(foreign), -1)),
         )
 
     def _with_untested(self, tested: ImageSet, split: ClassSplit, training: ImageSet) -> ImageSet:

@@ -33,13 +33,14 @@ class Labelled:
     targets: np.ndarray
 
     def __post_init__(self) -> None:
-        """Raises DataError for targets that are not one integer per image."""
+        """Targets of another integer type become int64. Raises DataError for what is not one integer per image."""
         targets = np.asarray(self.targets)
         if targets.shape != (len(self.images),) or targets.dtype.kind not in "iu":
             raise DataError(
                 f"{len(self.images)} images have targets {targets.dtype}{list(targets.shape)}; need one integer per "
                 "image"
             )
+        object.__setattr__(self, "targets", targets.astype(np.int64, copy=False))  # what the losses of torch take
 
     def __len__(self) -> int:
         return len(self.targets)

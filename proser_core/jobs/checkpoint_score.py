@@ -24,7 +24,7 @@ from proser_core.store.files import write_atomically
 def epochs_in_checkpoint(folder: Path) -> int:
     """How many epochs a training goes on after; its EPOCHS may be one ahead, or of a checkpoint that is gone."""
     path = folder / STATE
-    return torch.load(path, map_location="cpu", weights_only=True, mmap=True)["epoch"] + 1 if path.is_file() else 0
+    return torch.load(path, map_location="meta", weights_only=True)["epoch"] + 1 if path.is_file() else 0
 
 
 def score_checkpoint(job: Job, open_stream: OpenStream = lambda stored: stored) -> None:

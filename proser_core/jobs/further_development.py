@@ -6,9 +6,10 @@ import numpy as np
 
 from proser_core.config import Recipe
 from proser_core.data.catalogue import SOURCES
-from proser_core.data.data_sets import DataRoot, DataSet, open_data_set, path_of
-from proser_core.data.outliers.outlier_sets import OUTLIERS, OutlierSet, open_outlier_set, sources_of
+from proser_core.data.data_sets import DataRoot, DataSet
+from proser_core.data.outliers.outlier_sets import OUTLIERS, OutlierSet, sources_of
 from proser_core.data.tasks import TaskSummary
+from proser_core.data.unknown_sets import check_beside_own, open_set
 from proser_core.errors import ConfigError, DataError
 from proser_core.naming import look_up
 from proser_core.rng import keyed_generator
@@ -31,14 +32,9 @@ def check_further(recipe: Recipe, data_dir: DataRoot) -> None:
                 f"calibration.development has {name}, whose classes or images are known, tested on, or already "
                 "those of data.development; give another set"
             )
-        found, root = _opened(name, data_dir, data.download), path_of(data_dir)
-        if data.is_own and root and not (root / "train").is_dir() and _has_files(found):
-            raise ConfigError(
-                f"calibration.development has {name}, whose files would be a class among yours in {root}; move your "
-                "classes to train/CLASS and put its Parquet files beside train/, or name a generated set, such as noise"
-            )
-        if found.missing:
-            raise DataError(found.missing)
+        check_beside_own("calibration.development has", name, data, data_dir)
+        if missing := open_set(name, data_dir, download=data.download).missing:
+            raise DataError(missing)
 
 
 def further_images(recipe: Recipe, task: Artefact, data_dir: DataRoot, store: Store) -> Artefact | None:
@@ -47,7 +43,7 @@ def further_images(recipe: Recipe, task: Artefact, data_dir: DataRoot, store: St
     names = recipe.calibration.development
     if not names:
         return None
-    sets = {name: _opened(name, data_dir, recipe.data.download) for name in names}
+    sets = {name: open_set(name, data_dir, download=recipe.data.download) for name in names}
     about = TaskSummary.read(task.path)
     count, size = about.counts["val"], about.image_size
     inputs = {
@@ -63,19 +59,6 @@ def further_images(recipe: Recipe, task: Artefact, data_dir: DataRoot, store: St
             np.save(folder / f"{name}.npy", _read(sets[name], size, count, recipe.seed))
 
     return store.run(FURTHER, inputs, build)
-
-
-def _opened(name: str, data_dir: DataRoot, download: bool) -> DataSet | OutlierSet:
-    if name in OUTLIERS:
-        return open_outlier_set(name, data_dir)
-    return open_data_set(name, data_dir, download=download)
-
-
-def _has_files(found: DataSet | OutlierSet) -> bool:
-    """Whether it is one that lies in a data directory: not generated, nor part of a package."""
-    if isinstance(found, OutlierSet):
-        return found.place is None or found.place.count is not None
-    return found.layout is None or bool(found.layout.needs)
 
 
 def _read(images: DataSet | OutlierSet, size: int, count: int, seed: int) -> np.ndarray:

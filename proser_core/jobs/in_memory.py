@@ -64,7 +64,6 @@ def train(
     recipe = with_features(with_pretrained(recipe), len(task.train))
     _check_task(task, recipe)
     _check_parts(task)
-    check_score(recipe, can_choose=len(task.development) > 0)
     if recipe.data.normalisation:
         mean, std = channels_of(recipe.data.normalisation)
         task = replace(task, mean=mean, std=std)
@@ -76,8 +75,11 @@ def train(
                 return train_own_method(task, recipe, method, own_networks, progress)
         if method.finetune is not None:
             recipe = replace(recipe, finetune=method.finetune(recipe))
+    else:
+        check_score(recipe, can_choose=len(task.development) > 0)
     kinds = _kinds(recipe, method)
-    _check_batches(task, recipe, kinds)
+    for each in kinds:  # before the first training
+        check_batch(each, recipe.training(each)[0].batch_size, len(task.train))
     heads, seen = _trained(task, recipe, kinds, progress)
     net = heads if seen is task else on_backbone(heads, _fresh(task, recipe))
     device, mirror = training_device(recipe), recipe.calibration.mirror
@@ -125,12 +127,6 @@ def _check_parts(task: OpenSetTask) -> None:
                 f"images of {name} are {images.dtype}{list(images.shape)}; need {like.dtype}"
                 f"[N, {', '.join(map(str, like.shape[1:]))}], as the training images"
             )
-
-
-def _check_batches(task: OpenSetTask, recipe: Recipe, kinds: tuple[str, ...]) -> None:
-    """Raises ConfigError before the first training where the images do not fill a batch of a later one."""
-    for kind in kinds:
-        check_batch(kind, recipe.training(kind)[0].batch_size, len(task.train))
 
 
 def _kinds(recipe: Recipe, method: Method | None) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ what `proser job` writes, and with the runner's OUT.
 """
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -154,7 +155,17 @@ def _finetunes(recipe: Recipe, values: Any) -> tuple[FinetuneConfig, ...]:
         except ConfigError as error:
             raise ConfigError(f"finetunes[{number}]: {error}") from error
         made.append(control(tuned) if tuned.objective == "cross_entropy" else tuned)
+    check_finetunes(recipe, made)
     return tuple(made)
+
+
+def check_finetunes(recipe: Recipe, finetunes: Iterable[FinetuneConfig]) -> None:
+    """Raises ConfigError for a fine-tune that the recipe cannot have, before a pretraining for it."""
+    for number, tuned in enumerate(finetunes):
+        try:
+            replace(recipe, finetune=tuned)
+        except ConfigError as error:
+            raise ConfigError(f"finetunes[{number}]: {error}") from error
 
 
 def _own_methods(recipe: Recipe, values: dict[str, Any]) -> OwnMethods:

@@ -49,7 +49,7 @@ def run_folder(folder: Path, at_once: int, run: Callable[[JobFile, Path], int]) 
         if code == 0:
             (path.parent / OUT / FINISHED).write_text(digests[path], encoding="utf-8")
 
-    if at_once > 1:
+    if at_once > 1 and titles:
         _run_side_by_side(jobs, titles, at_once, ended)
     else:
         _run_in_turn(jobs, titles, run, ended)

@@ -18,7 +18,7 @@ from proser_core.errors import ProserError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.any_job import train_alone
 from proser_core.jobs.embedding import embed_task
-from proser_core.jobs.job_file import JobFile
+from proser_core.jobs.job_file import JobFile, check_finetunes
 from proser_core.jobs.own_networks.methods import plan_methods
 from proser_core.jobs.own_networks.plans import OwnPlan
 from proser_core.jobs.own_networks.spec import OWN
@@ -63,6 +63,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
         decided = with_features(recipe, TaskSummary.read(prepared.path).counts["train"])
         job = replace(job, recipe=decided, finetunes=tuple(rebased(each, recipe, decided) for each in job.finetunes))
         recipe = decided
+        check_finetunes(recipe, job.finetunes)
         check_batches(recipe, job.finetunes, prepared.path)
         job.save(store.root / JOB_FILE)
         about = {"recipe": recipe.name, "bf16": resolve_precision(recipe), "task": prepared.path.name, "trainings": {}}

@@ -122,9 +122,9 @@ def embedding_inputs(recipe: Recipe, task: Artefact) -> dict[str, Any]:
 
 
 def write_failure(folder: Path, reason: str) -> None:
-    """Record why a job failed; a full disk has no room for it."""
+    """Record why a job failed; a full disk has no room for it. Bytes of a path that are not UTF-8 are escaped."""
     with suppress(OSError):
-        write_atomically(folder / FAILURE, reason.encode())
+        write_atomically(folder / FAILURE, reason.encode(errors="backslashreplace"))
 
 
 def read_failure(folder: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from proser_core.config import FinetuneConfig, Recipe
+from proser_core.data.augmentation.batches import check_batch
 from proser_core.data.data_sets import DataRoot
 from proser_core.data.preparation import open_data_sets
 from proser_core.data.tasks import TaskSummary
@@ -76,11 +77,7 @@ def check_prepared_for(recipe: Recipe, inputs: dict[str, Any], code: str, where:
 
 def check_batches(recipe: Recipe, finetunes: Iterable[FinetuneConfig], task: Path) -> None:
     """Raises ConfigError where the training images do not fill one batch, of the pretraining or of any fine-tune."""
-    count = TaskSummary.read(task).counts["train"]
-    sizes = [("pretrain", recipe.pretrain.batch_size), ("finetune", recipe.finetune.batch_size)]
-    for block, size in (*sizes, *(("finetune", tuned.batch_size) for tuned in finetunes)):
-        if size > count:
-            raise ConfigError(
-                f"{block}.batch_size {size} is more than the {count} training images of the {recipe.data.num_known} "
-                f"known classes; use at most {count // 2 * 2}"
-            )
+    images = TaskSummary.read(task).counts["train"]
+    check_batch("pretrain", recipe.pretrain.batch_size, images)
+    for tuned in finetunes:
+        check_batch("finetune", tuned.batch_size, images)

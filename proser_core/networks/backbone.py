@@ -80,7 +80,7 @@ def _cut(stages: nn.Sequential, last: str) -> tuple[nn.Sequential, nn.Sequential
         return stages[:cut], stages[cut:]
     stage = stages[cut - 1]
     assert isinstance(stage, nn.Sequential)
-    first, second = _cut(nn.Sequential(OrderedDict(stage.named_children())), inside)
+    first, second = _cut(nn.Sequential(OrderedDict(stage._modules)), inside)
     return nn.Sequential(*stages[: cut - 1], first), nn.Sequential(second, *stages[cut:])
 
 

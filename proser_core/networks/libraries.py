@@ -89,6 +89,9 @@ class Timm:
         timm = _timm()
         if not timm.is_model(model):
             raise ConfigError(_no_such("timm", model, timm.list_models()))
+        name, _, tag = model.partition(".")
+        if tag:  # timm itself takes such names
+            raise ConfigError(f"timm:{model} names weights too; give timm:{name} and --network.weights {tag}")
         tags = [name.partition(".")[2] for name in timm.list_pretrained(f"{model}.*") + timm.list_pretrained(model)]
         found = timm.get_pretrained_cfg(model)
         if weights not in (DEFAULT_WEIGHTS, NO_WEIGHTS):
@@ -163,7 +166,8 @@ def names_in_libraries(model: str) -> list[str]:
     from torchvision import models
 
     found = [f"torchvision:{model}"] if model in models.list_models(module=models) else []
-    return found + ([f"timm:{model}"] if importlib.util.find_spec("timm") and _timm().is_model(model) else [])
+    is_of_timm = "." not in model and importlib.util.find_spec("timm") and _timm().is_model(model)
+    return found + ([f"timm:{model}"] if is_of_timm else [])
 
 
 def _timm() -> Any:

@@ -16,11 +16,11 @@ WHOLE = "model"
 """The only stage of a network that is not its modules one after the other."""
 TAILS: tuple[Mapping[str, type[nn.Module]], ...] = (
     {},
-    {"flat": nn.Flatten},
-    {"pool": average_pool},  # type: ignore[dict-item]
-    {"relu": nn.ReLU, "pool": average_pool},  # type: ignore[dict-item]
+    {"functional_flat": nn.Flatten},
+    {"functional_pool": average_pool},  # type: ignore[dict-item]
+    {"functional_relu": nn.ReLU, "functional_pool": average_pool},  # type: ignore[dict-item]
 )
-"""What a `forward` may do by functions between the features and the head."""
+"""What a `forward` may do by functions between the features and the head, under names that hardly any child has."""
 
 
 class Point(NamedTuple):
@@ -45,7 +45,7 @@ def staged(net: nn.Module, name: str, image_size: int, native_size: int, split: 
     was_training = net.training
     net.eval()
     try:
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference_mode, in which lazy layers would make parameters that take no gradient
             embedding = net(images)
             stages = _sequence(net, images, embedding)
             splits = _splits(list(_points(stages, images))) if stages is not None else None
@@ -63,12 +63,16 @@ def staged(net: nn.Module, name: str, image_size: int, native_size: int, split: 
     if stages is None or splits is None:
         whole: dict[SplitPoint, str] = {"early": IMAGE, "middle": WHOLE, "late": WHOLE}
         return Backbone({WHOLE: net}, embedding.shape[1], whole, split, is_own=False)
-    return Backbone(dict(stages.named_children()), embedding.shape[1], splits, split, is_own=False)
+    return Backbone(stages._modules, embedding.shape[1], splits, split, is_own=False)
 
 
 def _sequence(net: nn.Module, images: Tensor, embedding: Tensor) -> nn.Sequential | None:
     """The network's modules one after the other, where that is the network; else None."""
-    *body, head = net.named_children()
+    # not `named_children`, which leaves out a module's second use
+    children = [(name, child) for name, child in net._modules.items() if child is not None]
+    if not children:
+        return None
+    *body, head = children
     for tail in TAILS:
         made = [(name, make()) for name, make in tail.items()]
         stages = nn.Sequential(OrderedDict([*body, *made, head])).eval()
@@ -86,7 +90,7 @@ def _sequence(net: nn.Module, images: Tensor, embedding: Tensor) -> nn.Sequentia
 
 def _points(stages: nn.Sequential, features: Tensor, above: str = "") -> Iterator[Point]:
     """The points of a sequence on the way of an image through it, as long as there are positions."""
-    for name, child in stages.named_children():
+    for name, child in stages._modules.items():
         place = f"{above}{name}"
         if _is_list_of_blocks(child, is_top=not above):
             yield from _points(child, features, f"{place}.")  # type: ignore[arg-type]

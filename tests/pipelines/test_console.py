@@ -3,6 +3,7 @@
 import csv
 import io
 from pathlib import Path
+from shutil import get_terminal_size
 
 import numpy as np
 import pytest
@@ -53,13 +54,26 @@ def test_a_title_and_a_caption_wider_than_their_table_are_lines_of_the_terminal(
     assert table.title == first
 
 
-@pytest.mark.parametrize(("columns", "width"), [("90", 90), (None, 120), ("wide", 120)])
+@pytest.mark.parametrize(("columns", "width"), [("90", 90), (None, 120), ("wide", 120), ("0", 120), ("\u00b2", 120)])
 def test_a_pipe_is_as_wide_as_columns_says(columns: str | None, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if columns is None:
         monkeypatch.delenv("COLUMNS", raising=False)
     else:
         monkeypatch.setenv("COLUMNS", columns)
     assert console().width == width
+
+
+@pytest.mark.parametrize(("columns", "width"), [("90", 90), ("0", None), ("\u00b2", None)])
+def test_a_terminal_has_its_own_width_where_columns_is_no_width(
+    columns: str, width: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("COLUMNS", columns)
+    console().print("row")
+    assert screen.getvalue() == "row\n"
+    assert console().width == (width or get_terminal_size().columns)
 
 
 def test_no_cell_of_a_csv_file_is_a_formula_and_numbers_stay(tmp_path: Path) -> None:

@@ -98,10 +98,10 @@ def test_a_line_is_printed_where_something_has_changed_and_seldom_else(clock: li
 
 def test_a_long_text_is_cut_and_leaves_the_name_and_the_bar() -> None:
     out = io.StringIO()
-    bar = ProgressBar(Console(file=out, width=80, force_terminal=True, color_system=None), "methods", 600, "epochs", "")
-    bar.update(12, "OSRCI [generator], class split 0, CROSR, class split 0, C2AE, class split 0")
-    bar._bar.refresh()
-    bar.close()
+    terminal = Console(file=out, width=80, force_terminal=True, color_system=None)
+    with ProgressBar(terminal, "methods", 600, "epochs", "") as bar:
+        bar.update(12, "OSRCI [generator], class split 0, CROSR, class split 0, C2AE, class split 0")
+        bar._bar.refresh()
     line = next(line for line in out.getvalue().splitlines() if "12/600 epochs  OSRCI [gen" in line)
     assert re.search(r"methods {4}.{16} 12/600", line)
     assert line.rstrip().endswith("…")
@@ -122,11 +122,10 @@ def test_a_stage_counts_its_images_batch_by_batch(clock: list[float]) -> None:
 
 def test_a_terminal_says_what_goes_on_until_the_first_epoch_is_done() -> None:
     out = io.StringIO()
-    bar = ProgressBar(Console(file=out, width=80, force_terminal=True), "sweep", 10, "epochs", "starting Ray")
-    for done, doing in ((4, "starting workers"), (4, "first epoch of 2 trainings"), (5, "unseen")):
-        bar.update(done, "2/5 trials", doing)
-        bar._bar.refresh()
-    bar.close()
+    with ProgressBar(Console(file=out, width=80, force_terminal=True), "sweep", 10, "epochs", "starting Ray") as bar:
+        for done, doing in ((4, "starting workers"), (4, "first epoch of 2 trainings"), (5, "unseen")):
+            bar.update(done, "2/5 trials", doing)
+            bar._bar.refresh()
     shown = [
         out.getvalue().find(text) for text in ("starting Ray", "4/10 epochs, starting workers", "first epoch of 2")
     ]

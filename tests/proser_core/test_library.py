@@ -151,6 +151,11 @@ def test_a_score_is_chosen_and_images_are_mirrored_in_memory_too(task: OpenSetTa
         train(task, chosen)
 
 
+def test_a_method_brings_its_own_score_where_the_recipes_could_not_be_chosen(task: OpenSetTask) -> None:
+    recipe = replace(RECIPE, calibration=replace(RECIPE.calibration, score="auto"))
+    assert train(task, recipe, "MaxLogit").score_function.name == "MaxLogit"
+
+
 @pytest.mark.slow
 def test_a_score_is_chosen_by_the_tasks_own_development_images(task: OpenSetTask) -> None:
     auto = replace(RECIPE, calibration=replace(RECIPE.calibration, score="auto"))

@@ -85,10 +85,8 @@ class Cost:
 
 Costs = dict[str, Cost]
 """By kind, `pretrain` and `finetune`, of those that are to be trained."""
-NAMES = {"pretrain": "pretrain", "finetune": "fine-tune"}
-"""What the plan calls their stages."""
 TRAININGS = {"pretrain": "pretraining", "finetune": "fine-tune"}
-"""What it calls one of them."""
+"""What the plan calls one of a kind."""
 
 
 def plan_splits(inputs: TrainingInputs, store: Storage) -> list[SplitPlan]:
@@ -204,7 +202,7 @@ def seconds_left(plans: Sequence[SplitPlan], costs: Costs) -> dict[str, float]:
     """Time of all that is missing by stage, from the measured steps. Reading data and starting Ray are not in it."""
     embeds = sum(plan.embeds for plan in plans)
     found = {EMBEDDINGS: embeds / costs["pretrain"].step.scored_per_second} if embeds else {}
-    found |= {NAMES[kind]: _seconds_of(kind, plans, cost) for kind, cost in costs.items()}
+    found |= {TRAININGS[kind]: _seconds_of(kind, plans, cost) for kind, cost in costs.items()}
     return found
 
 

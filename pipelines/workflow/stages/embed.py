@@ -6,15 +6,13 @@ from pipelines.progress import ProgressBar
 from pipelines.workflow.session import TrainingSession
 from proser_core.config import Recipe
 from proser_core.jobs.embedding import embed_task
-from proser_core.jobs.spec import EMBEDDINGS, embedding_inputs
+from proser_core.jobs.spec import EMBEDDINGS
 from proser_core.store.store import Artefact
 
 
 def embed(kind: str, tasks: Iterable[tuple[Recipe, Artefact]], session: TrainingSession) -> None:
     """Compute what trainings of this kind need and the storage does not have; nothing where backbones are trained."""
     for recipe, task in tasks:
-        if not recipe.network.is_frozen(kind):
-            continue
-        session.store.sync([session.store.folder(EMBEDDINGS, embedding_inputs(recipe, task))])
-        with ProgressBar(session.console, EMBEDDINGS, 0, "images", "loading the backbone") as bar:
-            embed_task(recipe, task, session.store, bar.report)
+        if recipe.network.is_frozen(kind):
+            with ProgressBar(session.console, EMBEDDINGS, 0, "images", "loading the backbone") as bar:
+                embed_task(recipe, task, session.store, bar.report)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from proser_core.errors import DataError
+from proser_core.store.files import absolute
 
 Fingerprints = list[tuple[str, int | str, int | str]]
 """Name, bytes and time of change; digests where these are of many files, or what is in a table decides."""
@@ -31,9 +32,9 @@ def fingerprints_of(files: Sequence[Path]) -> Fingerprints:
 
 def files_fingerprint(name: str, files: Iterable[FileStatus], root: Path) -> tuple[str, str, str]:
     """`name`, a digest of all files' names below `root` and sizes, and one of their times of change."""
-    sizes, times = hashlib.sha256(), hashlib.sha256()
+    sizes, times, top = hashlib.sha256(), hashlib.sha256(), absolute(root)
     for path, length, changed in files:
-        sizes.update(f"{os.path.relpath(path, root)}\0{length}\0".encode(errors="surrogateescape"))
+        sizes.update(f"{os.path.relpath(path, top)}\0{length}\0".encode(errors="surrogateescape"))
         times.update(f"{changed}\0".encode())
     return name, sizes.hexdigest(), times.hexdigest()
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -161,7 +162,7 @@ def _files(path: str) -> Iterator[tuple[str, bool]]:
         yield path, True
     else:
         walked: set[Path] = set()
-        for match in sorted(glob.iglob(path, recursive=True)):
+        for match in _matches(path):
             if walked and not walked.isdisjoint(Path(match).parents):
                 continue  # ** matches a folder, and then all that is in it
             if Path(match).is_dir():
@@ -169,6 +170,15 @@ def _files(path: str) -> Iterator[tuple[str, bool]]:
                 yield from ((entry.path, False) for entry in files_below(match))
             else:
                 yield match, False
+
+
+def _matches(pattern: str) -> list[str]:
+    """What a pattern matches in the order of the names, each once, by its shortest path: a link to a folder above makes
+    `**` match all 41 times."""
+    real, found = cache(os.path.realpath), dict[tuple[str, str], str]()
+    for match in sorted(glob.iglob(pattern, recursive=True), key=len):
+        found.setdefault((real(os.path.dirname(match)), os.path.basename(match)), match)
+    return sorted(found.values())
 
 
 def _count_rows(path: str) -> int:

@@ -4,19 +4,17 @@ What lies there is found by `ListedFolder`. Without val/ the preparation draws o
 their sorted names.
 """
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from proser_core.data.decoded_photos import DecodedPhotos, digest_of, numbered
-from proser_core.data.decoding import read_content
+from proser_core.data.decoded_photos import DecodedPhotos
 from proser_core.data.grouping import Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint
 from proser_core.data.readers.layout import Classes, Part, of_classes
-from proser_core.data.readers.listed_folder import FOLDER_PARTS, Listed, ListedFolder, Listing
+from proser_core.data.readers.listed_folder import FOLDER_PARTS, Listed, ListedFolder, Listing, unread_endings
 from proser_core.data.readers.walking import ENDINGS
 from proser_core.data.stored import StoredImages
 from proser_core.naming import check_class_names
@@ -31,7 +29,7 @@ class FolderLayout:
     grouping: Grouping | None = None
     listed: ListedFolder | None = None
     name = "folder"
-    needs = "a folder of images for each class (CLASS/*), or train/CLASS/* and test/CLASS/*"
+    needs = "a folder of images for each class: CLASS/*, or train/CLASS/*, next to val/ and test/ if there are any"
 
     def is_present(self, root: Path) -> bool:
         return self._at(root).holds_images
@@ -75,7 +73,7 @@ class FolderLayout:
         """The same as `index`, with the images decoded."""
         stored = self.index(root, part, size=size, classes=classes)
         assert isinstance(stored.images, StoredImages)
-        return replace(stored, images=stored.images.decoded())
+        return replace(stored, images=stored.images.decoded(), contents=stored.images.contents)
 
     def index(
         self, root: Path, part: Part, *, size: int, classes: Classes = None, decoded: Path | None = None
@@ -91,8 +89,7 @@ class FolderLayout:
                 images: StoredImages = DecodedPhotos.of(decoded, size)[rows]
             else:
                 images = StoredImages.of_files([grouped.paths[row] for row in rows], size)
-            contents = images.contents if isinstance(images, DecodedPhotos) else _contents(images)
-            return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows], contents)
+            return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows])
         found = [
             (path, label)
             for label, name in enumerate(folders.class_names)
@@ -107,13 +104,14 @@ class FolderLayout:
 
 
 def of_no_class(root: Path) -> str:
-    """What to say of a folder that has images itself, and none in the folder of a class; empty where it has none."""
+    """What to say of a folder that has images, but none in the folder of a class, or none of a format that is read;
+    empty where it has none."""
     found = root.iterdir() if root.is_dir() else ()
     count = sum(each.name.lower().endswith(ENDINGS) and each.is_file() for each in found)
-    advice = f"make {root}/CLASS/ for each class, and move its images there"
-    return f"{root} holds {counted(count, 'image')}, but none in a folder of a class; {advice}" if count else ""
-
-
-def _contents(images: StoredImages) -> np.ndarray:
-    """The `contents` of an `ImageSet`. Raises DataError for a file that cannot be read."""
-    return numbered([digest_of(read_content(Path(os.fsdecode(path))) or b"") for path in images.files])
+    if count:
+        advice = f"make {root}/CLASS/ for each class, and move its images there"
+        return f"{root} holds {counted(count, 'image')}, but none in a folder of a class; {advice}"
+    if endings := ", ".join(unread_endings(root)):
+        advice = "convert them to JPEG or PNG, in a folder for each class"
+        return f"{root} has images only of formats that are not read ({endings}); {advice}"
+    return ""

@@ -7,7 +7,8 @@ none of ENDINGS, is not an image.
 import hashlib
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from proser_core.data.readers.fingerprints import FileStatus, status_of
 from proser_core.data.readers.walking import ENDINGS, OTHER_ENDINGS, files_below
 from proser_core.data.splits.grouped_draw import draw_rows
 from proser_core.errors import DataError
+from proser_core.naming import as_spelt
 from proser_core.store.files import absolute
 from proser_core.titles import counted
 
@@ -111,10 +113,20 @@ class ListedFolder:
         for part in filter(folders.get, FOLDER_PARTS[1:]):
             for name in sorted({*folders[part]} ^ {*folders["train"]}):
                 has, lacks = ("train", part) if name in folders["train"] else (part, "train")
+                if (other := as_spelt(name, folders[lacks])) != name:
+                    raise DataError(
+                        f"{root} has {has}/{name} and {lacks}/{other}, which differ only in how accents are stored "
+                        "(Unicode NFC or NFD); rename one as the other"
+                    )
                 raise DataError(
                     f"{root} has {has}/{name} and no {lacks}/{name}; every class needs images of its own in each part"
                 )
         return {part: root / part for part in FOLDER_PARTS if folders[part]}
+
+    @cached_property
+    def _top(self) -> str:
+        """The root as the paths of its images have it."""
+        return absolute(self.root)
 
     @property
     def drawn(self) -> tuple[str, ...]:
@@ -143,6 +155,12 @@ class ListedFolder:
         ]
         return sorted([*self._unread, *(path for path in beside if not os.path.isdir(path))])
 
+    def _others(self, folder: Path) -> str:
+        """What to add of the folder of a class that is listed: how many images it has that are not read."""
+        inside = os.path.join(absolute(folder), "")
+        count = sum(path.startswith(inside) for path in self._unread)
+        return f", and {count} of formats that are not read (convert them to JPEG or PNG)" if count else ""
+
     def _statuses(self, folder: Path) -> list[FileStatus]:
         """The files of a folder in the order of their paths. Raises DataError where there is none, or one is a broken
         link or empty."""
@@ -151,7 +169,8 @@ class ListedFolder:
         paths = self.paths(folder)
         if not paths:
             raise DataError(
-                f"{folder} holds no image ({', '.join(ENDINGS)}); add some, or remove the class from every part"
+                f"{folder} holds no image ({', '.join(ENDINGS)}){self._others(folder)}; add some, or remove the class "
+                "from every part"
             )
         found = [status_of(path) for path in paths]
         for path, size, _ in found:
@@ -194,8 +213,8 @@ class ListedFolder:
         images = self._statuses(folder)
         if "test" not in self.parts and part == "train" and len(images) < LEAST:
             raise DataError(
-                f"{folder} holds {counted(len(images), 'image')}; a class needs {LEAST} or more, to train, to "
-                "calibrate and to test with. Add some, or remove the folder"
+                f"{folder} holds {counted(len(images), 'image')}{self._others(folder)}; a class needs {LEAST} or more, "
+                "to train, to calibrate and to test with. Add some, or remove the folder"
             )
         return images
 
@@ -213,7 +232,7 @@ class ListedFolder:
     def _digest(self, image: FileStatus) -> str:
         """A digest by which test images are drawn: it depends on the path below the root alone, so that a draw hardly
         changes when images are added."""
-        return hashlib.sha256(os.path.relpath(image[0], self.root).encode(errors="surrogateescape")).hexdigest()
+        return hashlib.sha256(os.path.relpath(image[0], self._top).encode(errors="surrogateescape")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -233,9 +252,17 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def _holds_image(folder: Path) -> bool:
-    """Whether there is an image among its first files; a folder that cannot be read holds none."""
-    try:
-        files = itertools.islice(files_below(absolute(folder)), LOOKED_AT)
-        return any(each.name.lower().endswith(ENDINGS) for each in files)
-    except DataError:
-        return False
+    """Whether there is an image among its first files."""
+    return any(name.endswith(ENDINGS) for name in _first_names(folder))
+
+
+def unread_endings(folder: Path) -> list[str]:
+    """Endings of images of formats that are not read, among its first files."""
+    return sorted({ending for name in _first_names(folder) for ending in OTHER_ENDINGS if name.endswith(ending)})
+
+
+def _first_names(folder: Path) -> Iterator[str]:
+    """Names of its first files, in lower case; none of a folder that cannot be read."""
+    with suppress(DataError):
+        for file in itertools.islice(files_below(absolute(folder)), LOOKED_AT):
+            yield file.name.lower()

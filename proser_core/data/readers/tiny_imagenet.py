@@ -20,6 +20,7 @@ from proser_core.data.readers.layout import Classes, Part
 from proser_core.data.readers.walking import image_paths
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
+from proser_core.store.files import absolute
 
 FOLDER = "tiny-imagenet-200"
 ANNOTATIONS = "val/val_annotations.txt"
@@ -38,7 +39,7 @@ class TinyImageNetLayout:
     def fingerprints(self, root: Path) -> Fingerprints:
         """Fingerprints of the files with labels and names, and of the folders of images: 110,000 files take seconds to
         look at."""
-        folder = root / FOLDER
+        folder = Path(absolute(root / FOLDER))
         texts = [str(folder / name) for name in ("wnids.txt", "words.txt", ANNOTATIONS) if (folder / name).is_file()]
         labels = files_fingerprint("labels", map(status_of, texts), folder)
         return [labels, *(folders_fingerprint(folder / part) for part in PARTS)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from own_networks import NEAREST
-from pipeline_runs import printed
+from pipeline_runs import Proser, printed
 
 from pipelines.commands.clean import MAX_LISTED, CleanRequest, clean
 from pipelines.workflow import stage as stage_module
@@ -75,6 +75,14 @@ def carry_out(storage: Path, *, outdated: bool = False, yes: bool = False, list_
     code, text = printed(clean, CleanRequest(storage, outdated=outdated, list_all=list_all, yes=yes))
     assert code == 0
     return text
+
+
+def test_a_storage_in_the_home_directory_is_found_by_its_tilde(
+    storage: Path, monkeypatch: pytest.MonkeyPatch, proser: Proser
+) -> None:
+    monkeypatch.setenv("HOME", str(storage.parent))
+    code, shown, _ = proser("clean", f"--storage=~/{storage.name}")
+    assert (code, shown.splitlines()[0]) == (0, str(storage))
 
 
 def test_unfinished_work_and_what_ray_left_may_go_and_work_of_other_code_where_asked_for(

@@ -32,6 +32,7 @@ LINES = {
     "run --data-dir X": "comes first: `proser run RECIPE --data-dir X`. `proser run --help` lists the recipes",
     "run --data-dir folder": "comes first: `proser run RECIPE --data-dir folder`. ",
     "sweep --dry-run": "the recipe comes first: `proser sweep RECIPE --dry-run`. ",
+    "inspect X --data.grup-by 1": "no option is called '--data.grup-by'; did you mean --data.group-by? `proser inspect",
     "list data outliers": "'outliers' is not expected here. `proser list --help` ",
 }
 

@@ -119,6 +119,8 @@ LINES = {
     "sweep digits trade_off --resume --storage new/folder": "--resume found nothing of this sweep",
     "models": "there is no tracking database",
     "promote": "there is no tracking database",
+    "promote --best-of a --model-name a/b": "model_name is 'a/b'; it must be letters",
+    "promote --best-of a --model-name it\\'s": 'model_name is "it\'s"; it must be letters',
     "promote --best-of a": "there is no tracking database",
     "rollback": "there is no tracking database",
     "rollback --alias v3": "--alias got 'v3'; need letters",

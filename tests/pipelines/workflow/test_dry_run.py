@@ -66,7 +66,7 @@ def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
     assert re.search(r"a fine-tune +2 workers of 1 CPU", text)
     assert re.search(r"pretrain +1 to train", text)
     assert re.search(r"fine-tune +\d+ to train", text)
-    assert re.search(r"time +about \d+:\d\d \(pretrain \d+:\d\d, fine-tune \d+:\d\d, evaluate \d+:\d\d\)", text)
+    assert re.search(r"time +about \d+:\d\d \(pretraining \d+:\d\d, fine-tune \d+:\d\d, evaluate \d+:\d\d\)", text)
     cores = min(int(ray.cluster_resources()["CPU"]), torch.get_num_threads())
     assert re.search(rf"a pretraining +1 worker of {counted(cores, 'CPU')}, 1 at a time", text), "it has idle cores too"
     assert list(tmp_path.iterdir()) == []

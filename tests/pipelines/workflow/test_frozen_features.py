@@ -68,6 +68,7 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
         "images of 32 pixels, an embedding of 256, features frozen (auto: no GPU is used), mixtures of embeddings"
         in text
     )
+    assert "all 4 classes, with what the proxy chose: " in text, "the network, of a single point"
     assert len(list((run_folder.storage / EMBEDDINGS).iterdir())) == 2, "of the proxy and of all classes"
     classifier = load("models:/proser@champion").classifier
     assert classifier.normalisation == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -95,7 +96,7 @@ def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
     embeds = re.findall(r"embeddings +(\d+) images, about \d+:\d\d \(.* ms each, measured now\)", text)
     assert len(embeds) == 2
     assert sum(map(int, embeds)) == 60, "those of all classes are computed for the proxy already, but for some"
-    assert re.search(r"time .*\(photos .*, embeddings .*, pretrain .*, fine-tune .*, evaluate .*\)", text)
+    assert re.search(r"time .*\(photos .*, embeddings .*, pretraining .*, fine-tune .*, evaluate .*\)", text)
     assert "Ray" not in text
 
 

@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from pipeline_runs import Proser
 from waiting import started
 
-from pipelines.commands import run
+from pipelines.commands import import_, reproduce, run
 from pipelines.tracking.server import EXPERIMENT
 
 COMMAND = [sys.executable, "-m", "pipelines.cli", "run", "digits", "--pretrain.epochs", "1", "--finetune.epochs", "500"]
@@ -54,11 +54,21 @@ def test_a_signal_in_the_sweep_stops_it_and_is_told_to_the_tracking_server(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "more"), [([], "; the same command continues from the last finished epoch"), (["--dry-run"], "")]
+    ("line", "more"),
+    [
+        ("run digits", "; the same command continues from the last finished epoch"),
+        ("run digits --dry-run", ""),
+        ("run digits --dry_run", ""),
+        ("run digits --draw graph.dot", ""),
+        ("run digits --draw=graph.dot", ""),
+        ("reproduce cifar10 --import-from OUT", ""),
+        ("import OUT", ""),
+    ],
 )
-def test_only_a_run_that_trains_is_said_to_go_on(
-    arguments: list[str], more: str, proser: Proser, monkeypatch: pytest.MonkeyPatch
+def test_only_a_command_that_trains_is_said_to_go_on(
+    line: str, more: str, proser: Proser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "main", Mock(side_effect=KeyboardInterrupt))
-    code, _, error = proser("run", "digits", *arguments)
+    for module in (run, reproduce, import_):
+        monkeypatch.setattr(module, "main", Mock(side_effect=KeyboardInterrupt))
+    code, _, error = proser(*line.split())
     assert (code, error) == (130, f"\nproser: interrupted{more}\n")

@@ -1,10 +1,14 @@
 """Which accuracies of a pretraining guessing would reach, too, and which AUROC random scores would."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from pipelines.workflow.run_stages import detects_by_chance
+from pipelines.recipes import RECIPES
+from pipelines.workflow.run_stages import _say_detection, detects_by_chance
 from pipelines.workflow.stages.pretrain import is_near_chance
+from proser_core.recognition.validation_scores import Proxy, ValidationScores
 
 
 @pytest.mark.parametrize(
@@ -35,3 +39,12 @@ def test_an_auroc_is_near_chance_where_random_scores_would_nearly_always_be_belo
     assert 0.965 < np.mean(taken) < 0.99, "two standard errors on one side"
     assert not detects_by_chance(0.95, known, unknown)
     assert detects_by_chance(0.5, known, unknown)
+
+
+@pytest.mark.parametrize(("name", "epochs"), [("folder", "pretrain"), ("folder-from-scratch", "finetune")])
+def test_the_epochs_that_would_help_are_those_of_what_is_trained(name: str, epochs: str) -> None:
+    said, scores = list[str](), np.arange(40.0)
+    of_proxy = ValidationScores(scores, *2 * [np.tile([0, 1, 0, 2], 10)], 2, "images")
+    session = SimpleNamespace(say=said.append)
+    _say_detection(session, Proxy(of_proxy, 0.0, {}, ("two",), ()), RECIPES[name]())
+    assert f"Give more images or more --{epochs}.epochs, or use the recipe folder-pretrained" in said[-1]

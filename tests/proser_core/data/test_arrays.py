@@ -85,6 +85,23 @@ def test_development_images_are_unknown() -> None:
             {"test_images": pixels(2), "test_labels": np.array(["0", "1"])},
             "such as '0', and the known ones int64 such as 0",
         ),
+        (
+            {
+                "labels": np.array(["a", "b"] * 4, object),
+                "test_images": pixels(2),
+                "test_labels": np.array(["x", "y"], object),
+            },
+            "no known class: they are object such as 'x', and the known ones object such as 'a'",
+        ),
+        (
+            {
+                "images": pixels(80),
+                "labels": np.arange(80) % 40,
+                "test_images": pixels(80),
+                "test_labels": np.arange(80).astype(str),
+            },
+            "such as '0', and the known ones int64 such as 0",
+        ),
         ({"labels": np.array([0, 1] * 3 + [np.nan] * 2)}, "2 of 8 labels are missing"),
         ({"labels": np.array(["a", "b"] * 3 + [None] * 2, object)}, "2 of 8 labels are missing"),
         ({"labels": pd.array([0, 1] * 3 + [pd.NA] * 2, "Int64")}, "2 of 8 labels are missing"),

@@ -154,6 +154,13 @@ def test_too_few_images_for_one_batch_are_refused_with_the_largest_size_that_fit
         make(numbered(7), 8)
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int32, np.uint64])
+def test_targets_of_any_integers_are_those_of_a_loss(kind):
+    (batch,) = make(Labelled(numbered(8).images, np.arange(8, dtype=kind)), 8).epoch(0)
+    assert batch.targets.dtype == batch.global_targets.dtype == torch.int64
+    assert sorted(batch.targets.tolist()) == list(range(8))
+
+
 def test_images_that_are_no_bytes_are_refused():
     """They would be divided by 255 once more, and grey ones taken for embeddings."""
     bytes_ = np.zeros((8, 8, 8, 3), np.uint8)

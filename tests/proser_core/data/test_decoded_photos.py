@@ -11,11 +11,14 @@ from scenes import scene
 
 from proser_core.config import DataConfig, FinetuneConfig, PretrainConfig, Recipe
 from proser_core.data import photos
-from proser_core.data.decoded_photos import DecodedPhotos, digest_of
+from proser_core.data.data_sets import open_data_set
+from proser_core.data.decoded_photos import DecodedPhotos
 from proser_core.data.decoding import to_rgb_square
+from proser_core.data.grouping import Grouping
 from proser_core.data.near_duplicates import SIZE
 from proser_core.data.photos import save_photos
 from proser_core.data.preparation import make_task
+from proser_core.data.stored import digest_of
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.jobs.preparing import PHOTOS, prepare_inputs, prepare_task, save_task
@@ -73,6 +76,17 @@ def test_a_photo_has_the_same_digest_at_every_size_and_in_every_class(root: Path
     files = {to_rgb_square(Image.open(path), 40).tobytes(): digest_of(path.read_bytes())[:8] for path in paths}
     images = [image for part in (tasks[1].val, tasks[1].development) for image in np.asarray(part.images)]
     assert [each.tobytes() for each in np.array(tasks[1].contents)] == [files[image.tobytes()] for image in images]
+
+
+def test_photos_that_stay_encoded_have_the_same_digests_and_are_not_read_for_them_before_they_have_a_role(
+    root: Path,
+) -> None:
+    decoded, encoded = make_task(PROXY, root, 0), make_task(PROXY, root, 0, unpacked={})
+    assert decoded.contents is not None
+    np.testing.assert_array_equal(encoded.contents, decoded.contents)
+    assert len(decoded.contents) == len(decoded.val) + len(decoded.development)
+    training = open_data_set("folder", root, grouping=Grouping(by_looks=False)).index("train", size=16)
+    assert training.contents is None
 
 
 def test_another_task_of_the_same_photos_decodes_none_of_them(root: Path, tmp_path: Path) -> None:

@@ -204,6 +204,17 @@ class TestPaths:
         with pytest.raises(DataError, match="matches no image"):
             check_paths([f"{tmp_path}/emp*"])
 
+    def test_of_a_pattern_that_follows_a_link_to_a_folder_above_are_read_once_by_their_own_names(
+        self, tmp_path: Path
+    ) -> None:
+        images = [tmp_path / "photos" / name for name in ("z/2.png", "z/deep/3.png", "zz.png")]
+        for path in images:
+            write(path)
+        (tmp_path / "photos/link").symlink_to(tmp_path / "photos")
+        for pattern, count in (("photos/**/*.png", 3), ("photos/**/z", 2)):
+            files = [file for piece in pieces([f"{tmp_path}/{pattern}"]) for file in piece.files]
+            assert files == [str(path) for path in images[:count]]
+
     def test_leave_out_what_is_to_be_written_by_whatever_name_it_has(self, tmp_path: Path) -> None:
         for name in ("a.png", "out.png"):
             write(tmp_path / name)

@@ -107,6 +107,12 @@ def test_unknown_classes_that_are_the_known_ones_in_another_data_set_are_refused
         make_task(digits_config(name=name, unknown=unknown), None, seed=0)
 
 
+def test_a_task_of_all_classes_is_refused_with_what_to_give():
+    config = digits_config(num_known=0, unknown_settings=(), development="none")
+    with pytest.raises(ConfigError, match=r"data\.num_known is 0, .*give the number of known classes"):
+        make_task(config, None)
+
+
 @pytest.mark.parametrize("of_digits", ["mnist", "svhn"])
 def test_development_unknowns_of_the_known_classes_are_refused(of_digits):
     with pytest.raises(ConfigError, match=f"is {of_digits}, which shares classes or images with digits"):

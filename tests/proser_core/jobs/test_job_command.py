@@ -165,6 +165,16 @@ class TestAFolderOfJobs:
         assert [run_folder(tmp_path, 1, run) for _ in range(2)] == [whole, whole]
         assert ran == ["1", "2", *(name for name, code in code_of.items() if code)]
 
+    def test_where_all_have_finished_no_progress_is_printed(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "1" / "OUT").mkdir(parents=True)
+        job = write_job(tmp_path / "1", finetunes=[])
+        assert run_folder(tmp_path, 1, lambda given, out: 0) == 0
+        capsys.readouterr()
+        assert main([str(tmp_path), "--at-once", "2"]) == 0
+        assert capsys.readouterr() == (f"[1/1] {job}: finished\n", "")
+
     def test_a_job_that_is_edited_while_it_runs_has_not_finished(self, tmp_path: Path) -> None:
         write_job(tmp_path / "1", finetunes=[])
         ran = []

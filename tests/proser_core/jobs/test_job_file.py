@@ -70,6 +70,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "finetunes[1]: no field of finetune is called 'gama'",
     ),
     "wrong value of a fine-tune": ({"finetunes": [{"num_dummies": 0}]}, "finetunes[0]: finetune.num_dummies is 0"),
+    "a fine-tune that the recipe cannot have": (
+        {"finetunes": [{}, {"mixture_batch_norm": "separate", "batch_size": 2}]},
+        "finetunes[1]: finetune.batch_size 2 is normalised in 2 parts of one image",
+    ),
     "task and data set": ({"task": "a", "data_dir": "b"}, "both task and data_dir"),
     "task that is not there": ({"task": "nowhere"}, "has no manifest.json"),
     "task that is not a path": ({"task": 3}, "need the path of a folder"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from frozen_features import weights_of_timm
 from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, run_here, write_job
 from waiting import PATIENCE_S, started, until
 
@@ -20,6 +21,7 @@ from proser_core.jobs import any_job, spec
 from proser_core.jobs.job_file import read_job_file
 from proser_core.jobs.trials import plan_trials
 from proser_core.jobs.worker import run_job
+from proser_core.networks import pretrained
 from proser_core.processor import hardware
 from proser_core.recognition.scores import MaxSoftmaxProbability
 from proser_core.store.files import read_json
@@ -230,6 +232,20 @@ def test_a_method_that_cannot_be_calibrated_leaves_its_reason(
     assert entry["failure"] == "MSP: no bias"
     assert entry["methods"].keys() == {"MaxLogit", "OpenMax"}
     assert "failed: pretrained net: MSP: no bias" in capsys.readouterr().err
+
+
+def test_a_fine_tune_that_the_decided_features_do_not_allow_is_refused_before_any_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No GPU is needed to decide for one."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(pretrained, "MANY_IMAGES", 1)
+    network = {"backbone": "timm:test_efficientnet", "weights_file": str(weights_of_timm(tmp_path))}
+    data = {**RECIPE["data"], "image_size": 32}
+    recipe = {**RECIPE, "data": data, "network": network, "cluster": {"gpus_per_worker": 1}}
+    assert run_here(tmp_path, tmp_path / "out", recipe=recipe, finetunes=[{}, {"start": "scratch"}]) == 2
+    assert "finetunes[1]: network.features is head-first, and with finetune.start scratch" in capsys.readouterr().err
+    assert not (tmp_path / "out/JOB.json").exists()
 
 
 @pytest.fixture

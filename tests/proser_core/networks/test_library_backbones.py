@@ -166,6 +166,12 @@ def test_the_name_of_the_weights_decides_nothing_beside_their_content(tmp_path):
             {"backbone": "timm:resnet18", "weights": "a1_in2k"},
             r"no weights of timm:resnet18 .*did you mean 'a1_in1k'\?",
         ),
+        (
+            {"backbone": "timm:resnet18.a1_in1k"},
+            r"timm:resnet18.a1_in1k names weights too; give timm:resnet18 and --network.weights a1_in1k$",
+        ),
+        ({"backbone": "timm:resnet18.nope", "weights": "none"}, r"timm:resnet18.nope names weights too"),
+        ({"backbone": "resnet10t.c3_in1k"}, r"no backbone is called 'resnet10t.c3_in1k'. Available: "),
         ({"backbone": "torchvision:squeezenet1_0"}, r"has no linear classifier, so that it gives no embedding"),
         ({"backbone": "torchvision:googlenet"}, r"classifies in more than one place"),
         ({"backbone": "timm:test_vit", "dropout": 0.1}, r"network.dropout is 0.1, and timm:test_vit has the dropout"),

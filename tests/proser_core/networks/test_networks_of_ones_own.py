@@ -49,6 +49,66 @@ def test_any_other_network_mixes_images_or_embeddings(split: SplitPoint, shape: 
     assert net.backbone.pre(IMAGES).shape == shape
 
 
+def with_one_activation() -> nn.Sequential:
+    act = nn.ReLU()
+    first = nn.Sequential(nn.Conv2d(3, 4, 3, 1, 1), act, nn.Conv2d(4, 4, 3, 1, 1), act, nn.MaxPool2d(2))
+    second = nn.Sequential(nn.Conv2d(4, 6, 3, 1, 1), act, nn.Conv2d(6, 6, 3, 1, 1), act)
+    return nn.Sequential(first, second, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def flattened(network: nn.Sequential) -> nn.Sequential:
+    return nn.Sequential(*network[0], *network[1], *network[2:])
+
+
+@pytest.mark.parametrize("network", [with_one_activation(), flattened(with_one_activation())])
+@pytest.mark.parametrize("split", ["early", "middle", "late"])
+def test_a_module_that_is_used_twice_counts_twice(network: nn.Sequential, split: SplitPoint) -> None:
+    backbone = closed_set_net_on(network, 3, 8, 0, split).backbone.eval()
+    assert torch.equal(backbone(IMAGES), network(IMAGES))
+    assert torch.equal(backbone.post(backbone.pre(IMAGES)), network(IMAGES))
+    assert "after" in backbone.split_point
+
+
+class NamedAsItsFunctions(nn.Module):
+    """Its last activation and pooling are functions, and blocks have the names of these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool, self.dropout, self.relu, self.head = block(3, 4), None, block(4, 6, stride=2), nn.Linear(6, 5)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(nn.functional.relu(self.relu(self.pool(images))).mean((2, 3)))
+
+
+def test_a_child_may_have_the_name_of_what_forward_does_by_functions() -> None:
+    backbone = closed_set_net_on(NamedAsItsFunctions(), 3, 8, 0).backbone
+    assert (backbone.split_point, backbone.embedding_size) == ("middle: after pool.2", 5)
+
+
+def test_lazy_layers_get_their_shapes_and_are_trained() -> None:
+    network = nn.Sequential(nn.LazyConv2d(4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.LazyLinear(6))
+    net = closed_set_net_on(network, 3, 8, 0)
+    net(IMAGES).sum().backward()
+    assert all(each.grad is not None for each in net.parameters())
+
+
+class Projection(nn.Module):
+    """Parameters without a module of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(192, 5))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.flatten(1) @ self.weight
+
+
+@pytest.mark.parametrize(("network", "size"), [(nn.Flatten(), 192), (Projection(), 5)])
+def test_a_network_without_children_is_one(network: nn.Module, size: int) -> None:
+    backbone = closed_set_net_on(network, 3, 8, 0).backbone
+    assert (backbone.split_point, backbone.embedding_size) == ("middle: of embeddings", size)
+
+
 def test_its_weights_stay_and_are_trained_in_place_and_the_seed_makes_the_classifiers() -> None:
     network = in_stages()
     before = copy.deepcopy(network.state_dict())

@@ -27,7 +27,7 @@ from pipelines.tracking.versions import CALIBRATED_FROM, CHOSEN_AMONG
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from pipelines.workflow.rollback import rollback
-from proser_core.data.decoded_photos import digest_of, numbered
+from proser_core.data.stored import digest_of, numbered
 from proser_core.errors import DataError, TrackingError
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier

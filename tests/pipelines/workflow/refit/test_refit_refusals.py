@@ -1,5 +1,6 @@
 """What is refused of a run that knows all classes, and what is left where its proxy fails."""
 
+import io
 import re
 import shutil
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from own_digits import NAMES, own_recipe
 from pipeline_runs import RunFolder, printed, write_space
+from rich.console import Console
 
 from pipelines.commands.run import run
 from pipelines.recipes import digits as digits_recipe
@@ -90,6 +92,22 @@ def test_what_the_proxy_could_not_use_is_refused_before_the_images_are_read(
     with pytest.raises(ConfigError, match=message):
         printed(run, RunRequest(recipe, my_images, tmp_path / "storage"))
     assert not (tmp_path / "storage" / "prepare").exists()
+
+
+@pytest.mark.parametrize(
+    "held_out",
+    [{}, {"num_known": 4, "development": "held-out-1", "unknown_settings": (1,)}],
+    ids=["by a proxy", "here"],
+)
+def test_mirrored_images_are_warned_of_once_where_flips_are_found_to_harm(
+    held_out: dict[str, Any], my_images: Path, run_folder: RunFolder
+) -> None:
+    own, out = own_recipe(), io.StringIO()
+    own = replace(own, data=replace(own.data, **held_out), calibration=CalibrationConfig(mirror=True))
+    diverges = replace(own, pretrain=replace(own.pretrain, lr=1e30), seed=9)
+    with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
+        run(RunRequest(diverges, my_images, run_folder.storage), Console(file=out, width=200))
+    assert out.getvalue().count("calibration.mirror averages with mirrored images") == 1
 
 
 def test_a_storage_among_the_images_is_refused(my_images: Path, run_folder: RunFolder) -> None:

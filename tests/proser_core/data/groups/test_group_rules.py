@@ -130,6 +130,8 @@ def test_an_expression_that_finds_nothing_is_refused_with_a_name_that_it_saw(bur
         ({"name": "cifar100", "group_by": "1"}, "empty for a data set with published parts"),
         ({"group_by": "0"}, "1 or more for a folder level"),
         ({"group_by": "(scene"}, "a valid regular expression"),
+        ({"group_by": "a{99999999999}"}, "a valid regular expression"),
+        ({"group_by": 5_000 * "(" + 5_000 * ")"}, "a valid regular expression"),
     ],
 )
 def test_a_rule_that_cannot_be_one_is_refused_before_any_work(values: dict[str, str], need: str) -> None:

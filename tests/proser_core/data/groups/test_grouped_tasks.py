@@ -18,7 +18,7 @@ from proser_core.data.grouping import Grouping
 from proser_core.data.preparation import make_task, stratified_rows
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.splits.drawing import draw_split
-from proser_core.data.tasks import OpenSetTask
+from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import DataError
 from proser_core.jobs.preparing import prepare_inputs
 
@@ -243,3 +243,22 @@ def test_nor_does_one_that_belongs_to_an_image_of_an_unknown_class_of_one_scene(
     task = make_task(config, tmp_path)
     assert "shared" in scenes_of(task, tmp_path)["test"]
     assert scenes_of(replace(task, test=task.development), tmp_path)["test"] == {"own"}
+
+
+def test_nor_does_one_that_belongs_to_a_test_image_where_an_outlier_set_is_unknown(tmp_path: Path) -> None:
+    """Its images are in no group, those of the known classes stay in theirs, also in the note."""
+    config = replace(CONFIG, development="held-out-1", outliers=("noise",))
+    split = draw_split(config, 3)
+    held_out, known = ("abc"[number] for number in (split.development[0], split.known[0]))
+    shared = [(f"train/{held_out}", f"test/{known}")] * 5
+    for number, folders in enumerate([*((f"train/{name}", f"test/{name}") for name in "abc" * 5), *shared]):
+        for frame, folder in enumerate(folders):
+            (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+            scene(number, frame).save(tmp_path / folder / f"scene{number}-{frame}.png")
+    task = make_task(config, tmp_path)
+    known_rows = task.test.targets < 2
+    tested = Labelled(task.test.images[known_rows], task.test.targets[known_rows])
+    chosen_by, found = (scenes_of(replace(task, test=part), tmp_path)["test"] for part in (task.development, tested))
+    assert chosen_by
+    assert chosen_by.isdisjoint(found)
+    assert re.search("15 for test; 10 counted twice", task.notes[GROUPS])

@@ -13,6 +13,8 @@ from small_tasks import random_images
 
 from proser_core.config import DataConfig
 from proser_core.data.data_sets import open_data_set
+from proser_core.data.grouping import Grouping
+from proser_core.data.inspection import inspect_folder
 from proser_core.data.preparation import make_task
 from proser_core.data.readers.image_folders import FolderLayout
 from proser_core.errors import DataError
@@ -32,6 +34,40 @@ def test_a_class_of_one_part_alone_is_named(root, has, lacks):
     (root / has / "owl").mkdir()
     with pytest.raises(DataError, match=rf"has {has}/owl and no {lacks}/owl"):
         _ = open_data_set("folder", root).num_classes
+
+
+def test_a_class_whose_accents_are_stored_in_two_ways_is_named_as_that(root):
+    for part, form in (("train", "NFD"), ("test", "NFC")):
+        save(random_images(1)[0], root / part / unicodedata.normalize(form, "caf\u00e9") / "1.png")
+    with pytest.raises(DataError, match=r"train/.* and test/.*, which differ only in how accents are stored .*rename"):
+        _ = open_data_set("folder", root).num_classes
+
+
+@pytest.mark.parametrize("folder", ["", "cat", "train/cat/day 1"])
+def test_a_folder_of_images_of_formats_that_are_not_read_is_refused_with_their_endings(tmp_path, folder):
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    for name in ("1.HEIC", "2.heic", "3.dng", "notes.txt"):
+        (tmp_path / folder / name).touch()
+    message = r"has images only of formats that are not read \(\.dng, \.heic\); convert them to JPEG or PNG"
+    with pytest.raises(DataError, match=message):
+        open_data_set("folder", tmp_path).fingerprints()
+    with pytest.raises(DataError, match=message):
+        inspect_folder(tmp_path, Grouping())
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_class_that_lacks_images_says_how_many_it_has_of_formats_that_are_not_read(tmp_path, count):
+    for number in range(5):
+        save(random_images(1)[0], tmp_path / "dog" / f"{number}.png")
+        save(random_images(1)[0], tmp_path / "cat 2" / f"{number}.png")
+        (tmp_path / "cat").mkdir(exist_ok=True)
+        (tmp_path / "cat" / f"{number}.HEIC").touch()
+    (tmp_path / "dog/6.HEIC").touch()
+    if count:
+        save(random_images(1)[0], tmp_path / "cat/1.png")
+    has = "1 image" if count else r"no image \(\.bmp, .*\)"
+    with pytest.raises(DataError, match=rf"cat holds {has}, and 5 of formats that are not read \(convert them to JPEG"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("state", ["no data directory was given", "does not exist", "is empty", "does not hold them"])
@@ -166,3 +202,14 @@ def test_a_folder_behind_a_link_and_two_dots_is_the_systems(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path / "home")
     images = open_data_set("folder", Path("link/../photos")).load("train", size=8).images
     assert np.unique(images).tolist() == [200]
+
+
+def test_what_is_drawn_and_fingerprinted_does_not_depend_on_how_the_folder_is_spelt(tmp_path, monkeypatch):
+    for number, image in enumerate(random_images(40)):
+        save(image, tmp_path / "disk/photos" / ("cat", "dog")[number % 2] / f"{number}.png")
+    (tmp_path / "disk/set1").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk/set1")
+    monkeypatch.chdir(tmp_path)
+    found = [open_data_set("folder", Path(spelt)) for spelt in ("disk/photos", "link/../photos")]
+    np.testing.assert_array_equal(*(each.load("test", size=8).images for each in found))
+    assert found[0].fingerprints() == found[1].fingerprints()
