@@ -2,8 +2,8 @@
 
 The tests that need a GPU; the graphed step against the eager and the released form; 25 points in turn and side by side;
 then the job files JOBS/*/JOB.json, as `proser reproduce --jobs JOBS` writes them. The same command continues, and skips
-what has finished. It needs torch and pytest, no Ray. Exit codes: 0 all is finished, 1 something failed, 2 bad input, 75
-the time is over.
+what has finished. It needs pytest, hypothesis and what proser_core needs (docs/offline.md), no Ray. Exit codes: 0 all
+is finished, 1 something failed, 2 bad input, 75 the time is over.
 """
 
 import argparse

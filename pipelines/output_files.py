@@ -2,12 +2,14 @@
 and written atomically."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proser_core.errors import ConfigError
-from proser_core.store.files import disk_full_errors, temporary_path, write_atomically
+from proser_core.store.files import atomic_path, disk_full_errors, flush, temporary_path, write_atomically
+from proser_core.store.lock import absent_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +41,24 @@ def write_output(path: Path, content: bytes) -> None:
     """Write the file atomically. Raises StorageError where its disk is full."""
     with disk_full_errors(path.parent):
         write_atomically(path, content)
+
+
+def write_together(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files by name into a folder, which is made: none takes its place before all are written, and an error
+    before that leaves everything as it was. Raises StorageError where the disk is full."""
+    made = absent_folders(folder)
+    try:
+        with disk_full_errors(folder), ExitStack() as places:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, content in contents.items():
+                temporary = places.enter_context(atomic_path(folder / name))
+                temporary.write_bytes(content)
+                flush(temporary)
+    except BaseException:
+        with suppress(OSError):  # something else is there by now
+            for each in filter(Path.exists, made):
+                each.rmdir()
+        raise
 
 
 def write_picture(figure: "Figure", path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Checks of TCP ports: free on this machine, or answering on another."""
+"""TCP ports: free ones of this machine, and checks that one is free here, or answers on another."""
 
 import errno
 import socket
+from contextlib import ExitStack
 
 from proser_core.errors import ConfigError
 
@@ -29,6 +30,13 @@ def check_port(port: int, host: str = "127.0.0.1") -> None:
             raise ConfigError(
                 f"port {port} of {host} is not available ({error.strerror}); give a free one with --port"
             ) from None
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports of this machine that nothing listens at."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in listeners]
 
 
 def _not_here(host: str, reason: object) -> ConfigError:

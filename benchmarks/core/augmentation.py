@@ -8,7 +8,7 @@ from benchmarks.harness.settings import Settings
 from benchmarks.harness.tables import Report, Target, comparison, rates
 from benchmarks.harness.timing import alternate, median_ratio, on_threads
 from benchmarks.variants.setups import images, training_batches
-from benchmarks.variants.torchvision_loader import WORKER_COUNTS, TransformedImages, fastest_workers, loader
+from benchmarks.variants.torchvision_loader import WORKER_COUNTS, TransformedImages, loader
 from proser_core.data.tasks import Labelled
 from proser_core.titles import counted
 
@@ -23,7 +23,7 @@ def run(settings: Settings) -> Report:
 
 def _run(settings: Settings) -> Report:
     labelled, what = images(settings, 64 if settings.quick else 6400)
-    best = fastest_workers(lambda workers: _trial(labelled, settings, workers))
+    best = min(WORKER_COUNTS, key=lambda workers: _trial(labelled, settings, workers))
     batches, whole = training_batches(settings, labelled), TransformedImages(labelled)
     theirs = loader(labelled, settings.batch_size, best)
     epochs = iter(range(10**9))

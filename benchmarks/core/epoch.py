@@ -12,7 +12,7 @@ from benchmarks.harness.tables import Report, Target, comparison
 from benchmarks.harness.timing import alternate, median_ratio, on_threads
 from benchmarks.variants.released_form import ReleasedStep
 from benchmarks.variants.setups import arithmetic, images, placeholder_net, training_batches
-from benchmarks.variants.torchvision_loader import WORKER_COUNTS, fastest_workers, loader
+from benchmarks.variants.torchvision_loader import WORKER_COUNTS, loader
 from proser_core.config import FinetuneConfig
 from proser_core.data.tasks import Labelled
 from proser_core.learning.fit import fit
@@ -32,7 +32,7 @@ def run(settings: Settings) -> Report:
 def _run(settings: Settings) -> Report:
     long_enough = 6400 if settings.torch_device.type == "cuda" else 1280  # on a GPU, an epoch captures its graph too
     labelled, what = images(settings, 48 if settings.quick else long_enough)
-    workers = fastest_workers(lambda workers: _trial(labelled, settings, workers))
+    workers = min(WORKER_COUNTS, key=lambda workers: _trial(labelled, settings, workers))
     config = FinetuneConfig(epochs=1, batch_size=settings.batch_size)
     objective = ProserObjective(placeholder_net(settings), config, seed=0)
     batches = training_batches(settings, labelled)

@@ -1,7 +1,6 @@
-"""Child processes: wait for their answers, and find a free port for a server."""
+"""Answers of child processes."""
 
 import queue
-import socket
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -25,10 +24,3 @@ def answer_of(processes: Iterable[_Process], answers: Any, look: Callable[[], No
             if not alive:
                 raise RuntimeError("a benchmark process ended early; its error stands above") from None
         look()
-
-
-def free_port() -> int:
-    """A port of this machine that nothing listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -11,10 +11,11 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
 
-from benchmarks.harness.processes import answer_of, free_port
+from benchmarks.harness.processes import answer_of
 from benchmarks.harness.settings import Settings
 from benchmarks.variants.our_step import our_step, unwrapped
 from benchmarks.variants.setups import one_batch, rank_part
+from pipelines.ports import free_ports
 from proser_core.processor import keep_freed_memory
 
 
@@ -29,7 +30,7 @@ class StepProcesses(AbstractContextManager["StepProcesses"]):
         self._orders = [context.SimpleQueue() for _ in range(size)]
         self._answers = context.Queue()
         self.images_per_step = settings.batch_size * (1 if ddp else size)
-        world = (size, free_port()) if ddp else (1, 0)
+        world = (size, free_ports(1)[0]) if ddp else (1, 0)
         self._processes = [
             context.Process(target=_serve, args=(rank, world, threads, settings, orders, self._answers), daemon=True)
             for rank, orders in enumerate(self._orders)

@@ -56,8 +56,3 @@ def loader(labelled: Labelled, batch_size: int, workers: int) -> DataLoader:
         persistent_workers=workers > 0,
         multiprocessing_context="fork" if workers else None,
     )
-
-
-def fastest_workers(seconds: Callable[[int], float]) -> int:
-    """The number of workers with which a trial takes the fewest seconds."""
-    return min(WORKER_COUNTS, key=seconds)

@@ -16,7 +16,7 @@ import aiohttp
 import numpy as np
 import psutil
 
-from benchmarks.harness.processes import free_port
+from pipelines.ports import free_ports
 from proser_core.titles import counted
 
 STARTUP_TIMEOUT_S = 120.0
@@ -56,7 +56,8 @@ class Load:
 
 def our_server(uri: str, files: list[bytes], replicas: int) -> Server:
     """`proser serve` of a model, by itself or with so many replicas behind HAProxy."""
-    root = f"http://{LOCAL}:{(port := free_port())}"
+    (port,) = free_ports(1)
+    root = f"http://{LOCAL}:{port}"
     command = [sys.executable, "-m", "pipelines.cli", "serve", uri, "--port", str(port), "--reload-pause", "0.5"]
     name = "proser serve" if replicas == 1 else f"proser serve, {replicas} replicas"
     command += ["--replicas", str(replicas)]
@@ -65,7 +66,8 @@ def our_server(uri: str, files: list[bytes], replicas: int) -> Server:
 
 def mlflow_server(uri: str, files: list[bytes], workers: int) -> Server:
     """`mlflow models serve` of the same, with so many workers."""
-    root = f"http://{LOCAL}:{(port := free_port())}"
+    (port,) = free_ports(1)
+    root = f"http://{LOCAL}:{port}"
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", uri, "--env-manager", "local"]
     command += ["--port", str(port), "--host", LOCAL, "--workers", str(workers)]
     bodies = [

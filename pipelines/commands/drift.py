@@ -58,13 +58,13 @@ def drift(request: DriftRequest, console: Console) -> int:
     with ProgressBar(console, "drift", found.count, "images", "reading images") as progress:
         new, failures = _scores(model.classifier, request.paths, outputs, device, progress.update)
     validation = recorded.known_scores + bias
-    lines = list(_lines(measure_drift(new, validation), model.title))
+    lines = _lines(measure_drift(new, validation), model.title)
+    for line in (*ignored_lines(found), *lines, *skipped_lines(failures)):
+        say(console, line)
     if request.figure is not None:
         formula = model.classifier.score_function.formula
         write_picture(drift_figure(new, validation, formula, model.title), request.figure)
-        lines.append(f"written: {request.figure}")
-    for line in (*ignored_lines(found), *lines, *skipped_lines(failures)):
-        say(console, line)
+        say(console, f"written: {request.figure}")
     return 1 if failures else 0
 
 

@@ -69,6 +69,12 @@ class ServeRequest:
             raise ConfigError(
                 "--host got an empty name; need an address, such as 127.0.0.1, or 0.0.0.0 for all networks"
             )
+        never = next((host for host in self.allowed_hosts if "/" in host or ("*" in host and host != "*")), None)
+        if never is not None:
+            raise ConfigError(
+                f"--allowed-hosts got {never!r}, which no request names; need whole names of hosts, such as "
+                "models.example.org, or * for any"
+            )
         check_port_number(self.port)
         if not 0 <= self.reload_pause <= LONGEST_PAUSE_S:
             raise ConfigError(

@@ -14,6 +14,7 @@ from pipelines.inference.predictions import PredictedPart
 from pipelines.output_files import write_picture
 from pipelines.reports.figures.style import VERMILLION, drawable
 from proser_core.naming import UNKNOWN
+from proser_core.titles import counted
 
 NUM_IMAGES = 40
 COLUMNS = 8
@@ -45,8 +46,8 @@ class ContactSheet:
         self._unknown += found.labels.count(UNKNOWN)
         for row, pixels in zip(part.most_unknown, part.pixels, strict=True):
             nearest = self._class_names[found.known_predictions[row]]
-            image = _Image(float(found.unknown_scores[row]), found.labels[row], nearest, part.names[row], pixels)
-            self._kept.append(image)
+            score, label, name = float(found.unknown_scores[row]), found.labels[row], part.names[row]
+            self._kept.append(_Image(score, label, nearest, name, pixels.copy()))  # a view would keep the part's
         self._kept = heapq.nlargest(self.size, self._kept, key=lambda each: each.score)
 
     def save(self) -> bool:
@@ -55,11 +56,10 @@ class ContactSheet:
             return False
         rows = -(-len(self._kept) // COLUMNS)
         figure = Figure(figsize=(1.5 * COLUMNS, 2.0 * rows + 0.5), layout="constrained")
-        total = (
-            f"{len(self._kept)} of {self._total:,} images" if len(self._kept) < self._total else f"{self._total} images"
-        )
+        kept = f"{len(self._kept)} of " if len(self._kept) < self._total else ""
         order = "most unknown first, with their scores: above 0 is unknown"
-        figure.suptitle(f"{total}, {self._unknown:,} unknown (framed); {order}", fontsize=11)
+        counts = f"{kept}{counted(self._total, 'image')}, {self._unknown:,} unknown (framed)"
+        figure.suptitle(f"{counts}; {order}", fontsize=11)
         bare = {"xticks": [], "yticks": [], "frame_on": False}
         axes = figure.subplots(rows, COLUMNS, squeeze=False, subplot_kw=bare).ravel()
         names = unique_endings([image.name for image in self._kept])

@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import ks_2samp, kstwobign
 
-from pipelines.reports.figures.style import VERMILLION, bin_edges, entitle, num_bins
+from pipelines.console import shown
+from pipelines.reports.figures.style import VERMILLION, bin_edges, drawable, entitle, num_bins
 from proser_core.recognition.class_report import wilson_interval
 
 LEVEL = 0.01  # of significance: the probability of a false alarm on images of the same kind
@@ -59,7 +60,7 @@ def drift_figure(new: np.ndarray, validation: np.ndarray, formula: str, title: s
     is the model's."""
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
-    entitle(figure, f"{title}: scores of new images against those of its validation images")
+    entitle(figure, f"{drawable(shown(title))}: scores of new images against those of its validation images")
     both = np.concatenate([new, validation])
     bins = bin_edges(float(both.min()), float(both.max()), num_bins([len(new), len(validation)]), 0.0)
     label = f"{len(new):,} new images"

@@ -14,19 +14,19 @@ from typing import Any
 
 from pipelines.console import shown
 from pipelines.inference.prediction_files import harmless
-from pipelines.inference.review_names import IMAGE_COLUMNS, IMAGES, NAMES, PAGE
+from pipelines.inference.review_names import IMAGE_COLUMNS, IMAGES, NAMES, PAGE, check_replaceable
 from pipelines.inference.unknown_groups import Group, Reviewed
-from pipelines.output_files import write_output
+from pipelines.output_files import write_together
 from pipelines.reports.page import render
-from proser_core.store.lock import absent_folders
 
 NAME_COLUMNS = ("group", "images", "name", "without", "also")
 SHOWN = 200  # images of a group on the page
 
 
 def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[Group], classes: Sequence[str]) -> None:
-    """Write the page, the images and the names, all of them empty, into the folder, which is made. Raises StorageError
-    where its disk is full; an error leaves nothing behind."""
+    """Write the page, the images and the names, all of them empty, into the folder, which is made. Raises ConfigError
+    where that would replace anything but an earlier review without names, StorageError where the disk is full; both
+    leave the folder as it was."""
     rows = [
         {
             "image": row,
@@ -55,16 +55,8 @@ def write_review(folder: Path, title: str, reviewed: Reviewed, groups: Sequence[
         NAMES: _table(NAME_COLUMNS, names),
         PAGE: render("review.html.jinja", about).encode(),
     }
-    made = absent_folders(folder)
-    try:
-        for name, content in contents.items():
-            write_output(folder / name, content)
-    except BaseException:
-        for name in contents:
-            (folder / name).unlink(missing_ok=True)
-        for each in filter(Path.exists, made):
-            each.rmdir()
-        raise
+    check_replaceable(folder)  # again: a person may have named groups since the command began
+    write_together(folder, contents)
 
 
 def _places(reviewed: Reviewed, groups: Sequence[Group]) -> list[tuple[int, int, bool]]:

@@ -97,7 +97,7 @@ def _add(reviewed: Reviewed, classifier: OpenSetClassifier, part: Decoded, devic
             picture=thumbnail(part.images[row]),
         )
         reviewed.unknown.append(image)
-        reviewed.embeddings.append(table.embeddings[row])
+        reviewed.embeddings.append(table.embeddings[row].copy())  # a view would keep the whole part's
 
 
 @dataclass(frozen=True)

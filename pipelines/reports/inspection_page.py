@@ -20,7 +20,6 @@ from proser_core.titles import counted
 
 MOST, MOST_OF_SET = 60, 12
 """Pictures of one finding, and of images that are shown together."""
-MOST_LINES = 200
 
 
 def facts_of(inspection: Inspection) -> dict[str, str]:
@@ -89,12 +88,12 @@ def _on_page(inspection: Inspection, finding: Finding, pool: ThreadPoolExecutor)
     sets = [list(each[:MOST_OF_SET]) for each in _first(finding.sets)]
     if is_loose:  # side by side
         sets = [[each for one in sets for each in one]] if sets else []
-    left = sum(map(len, finding.sets)) - sum(map(len, sets)) + max(0, len(finding.lines) - MOST_LINES)
+    left = sum(map(len, finding.sets)) - sum(map(len, sets))
     return {
         "title": shown(finding.title),
         "count": f"{finding.count:,}",
         "advice": finding.advice,
-        "lines": [shown(line) for line in finding.lines[:MOST_LINES]],
+        "lines": [shown(line) for line in finding.lines],
         "sets": [list(pool.map(lambda each: _picture(inspection, *each), images)) for images in sets],
         "is_loose": is_loose,
         "rest": f"{left:,} more are not shown." if left else "",

@@ -77,7 +77,7 @@ def comparison_figure(comparison: Comparison, candidate: str, champion: str) -> 
     axes.set_yticks(range(len(names)), [METRICS[name] for name in reversed(names)])
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.set_xlabel("points, candidate minus champion; dashed: what may be lost")
-    axes.set_title(f"{candidate} against {champion}", fontsize=10)
+    axes.set_title(f"{candidate} against {champion}", fontsize=10, parse_math=False)
     return figure
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.reports.sweep_table import Point, SweepTable, by_split, controls_of, is_numeric, mean, number
+from pipelines.reports.sweep_table import Point, SweepTable, by_split, controls_of, difference, is_numeric, mean, number
 from proser_core import titles
 from proser_core.config import to_json
 from proser_core.data.splits.class_split import where
@@ -207,10 +207,9 @@ def _is_of(stated: Published | Claim, table: SweepTable) -> bool:
 def _verdict(space: Space, claim: Claim, setting: int) -> Verdict:
     held = measured = 0
     for above, below in (both for pair in claim.pairs for both in _pairs(space, *pair)):
-        values, others = (point.values(f"{where(setting)}/macro_f1") for point in (above, below))
-        common = values.keys() & others.keys()
-        measured += bool(common)
-        held += mean(values[split] for split in common) > mean(others[split] for split in common)
+        found = difference(above, below, f"{where(setting)}/macro_f1")
+        measured += bool(found)
+        held += mean(found) > 0
     return Verdict(claim, setting, held, measured)
 
 

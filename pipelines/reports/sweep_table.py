@@ -4,7 +4,7 @@ Everything that people see of it (figures, tables, `trials.parquet`) is made fro
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -143,8 +143,12 @@ def unfinished(table: SweepTable) -> list[Row]:
 
 def difference(point: Point, control: Point, metric: str) -> list[float]:
     """Point minus control on each split that has both, as fractions."""
-    values, others = point.values(metric), control.values(metric)
-    return [values[split] - others[split] for split in sorted(values.keys() & others.keys())]
+    return list(paired(point.values(metric), control.values(metric)).values())
+
+
+def paired(values: Mapping[int, float], others: Mapping[int, float]) -> dict[int, float]:
+    """Values minus others on each split that has both."""
+    return {split: values[split] - others[split] for split in sorted(values.keys() & others.keys())}
 
 
 def mean(values: Iterable[float]) -> float:

@@ -12,8 +12,7 @@ from proser_core.data.tasks import OpenSetTask
 from proser_core.generative.networks import OWN_NETWORKS
 from proser_core.generative.own_network import TaskShape
 from proser_core.jobs.network_tables import trained_network
-from proser_core.jobs.spec import LOGITS, WEIGHTS
-from proser_core.recognition.logit_tables import load_logits
+from proser_core.jobs.spec import WEIGHTS
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scored_network import score_network
 from proser_core.recognition.trained_classifier import OwnArchitecture
@@ -26,7 +25,7 @@ def classifier_of(
     task, recipe = OpenSetTask.load(split.task.path), split.recipe
     if method.finetune is not None:
         recipe = replace(recipe, finetune=method.finetune(recipe))
-    logits = load_logits(network.folder / LOGITS)
+    logits = network.logits()
     score = fit_score(method, logits, task.train.targets)
     own, weights = None, network.folder / WEIGHTS
     if method.network:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from pipelines.reports.figures.openness import BARS, SHIFTED, SPREAD, Curve, openness_panels
 from pipelines.reports.figures.style import BLACK, GREY, METHOD_STYLES, add_caption, entitle, styles_of
-from pipelines.reproduction.paper_figures.running_time import GENERATIVE, running_time
+from pipelines.reproduction.paper_figures.running_time import running_time
 from pipelines.reproduction.protocols import PROTOCOLS, STUDIES
 from pipelines.reproduction.published import UNKNOWN
 from pipelines.reproduction.results import OWN_SCHEDULE, TableColumn
@@ -31,7 +31,7 @@ def figures_of(name: str, columns: Sequence[TableColumn], images: str, facts: Ma
         own = facts.get(OWN_SCHEDULE)
         but = f", but for {OWN_SCHEDULE} ({own})" if own else ""
         about = f"{images}; {facts['schedule']}; times include the pretraining{but}"
-        return {"running_time": running_time(seconds, about, not_measured=GENERATIVE)}
+        return {"running_time": running_time(seconds, about)}
     drawn = {"methods": dots(columns)}
     if name == "cifar100-openness":
         drawn["against_openness"] = against_openness(name, columns)

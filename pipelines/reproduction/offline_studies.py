@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 
@@ -73,11 +74,10 @@ def write_jobs(
         save_job(recipe, finetunes, data_dir, storage, place / JOB_FILE, console, "--jobs", own_methods)
         networks = f"; {'; '.join(network.name for network in own_methods.networks)}" if own_methods.names else ""
         say(console, f"{place / JOB_FILE}: pretraining and {counted(len(finetunes), 'fine-tune')}{networks}")
-    there = folder.resolve().name
     instead = f"instead of --jobs{' --with-task' if storage else ''}"
     say(console, f"Copy {folder} and the folder proser_core to one place; then, there:")
-    say(console, f"python -m proser_core.job {there}")
-    say(console, f"and here again this command with --import-from {folder}/*/{OUT} {instead}")
+    say(console, f"python -m proser_core.job {quote(folder.resolve().name)}")
+    say(console, f"and here again this command with --import-from {quote(str(folder))}/*/{OUT} {instead}")
 
 
 def take_outcomes(

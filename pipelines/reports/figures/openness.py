@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from pipelines.reports.figures.parts import legend_beside, title_and_caption
 from pipelines.reports.figures.style import POINT_STYLES, Style, styles_of
 from pipelines.reports.spaces import Space, lead_of
-from pipelines.reports.sweep_table import Point, controls_of, mean, std
+from pipelines.reports.sweep_table import Point, controls_of, mean, paired, std
 from proser_core import titles
 from proser_core.data.splits.class_split import Setting, where
 
@@ -108,12 +108,9 @@ def _label(space: Space, line: Point) -> str:
 
 def _minus(curve: Curve, base: Curve) -> Curve:
     """The differences on splits that both have; the base itself has none."""
-    paired = {
-        openness: {split: found[split] - others[split] for split in found.keys() & others.keys()}
-        for openness, found in curve.values.items()
-        if curve is not base and (others := base.values[openness])
-    }
-    return replace(curve, values=paired)
+    if curve is base:
+        return replace(curve, values={})
+    return replace(curve, values={share: paired(found, base.values[share]) for share, found in curve.values.items()})
 
 
 def _curves(axes: Axes, title: str, curves: Sequence[Curve], unknown: Mapping[float, Setting]) -> None:

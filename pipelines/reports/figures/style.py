@@ -70,7 +70,7 @@ def _other(number: int) -> Style:
 def entitle(figure: Figure, title: str) -> None:
     """Say above the panels what was drawn: data set, class splits and seed."""
     width = int(figure.get_figwidth() * 13)  # characters of this size in an inch
-    figure.suptitle(textwrap.fill(title, width), x=0.01, ha="left", fontsize=9)
+    figure.suptitle(textwrap.fill(title, width), x=0.01, ha="left", fontsize=9, parse_math=False)
 
 
 def add_caption(figure: Figure, text: str) -> None:

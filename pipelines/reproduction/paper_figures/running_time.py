@@ -1,7 +1,7 @@
 """How long each method takes to train, and the figure of it (supplement, fig. Running time comparison)."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +54,13 @@ def seconds_of(training: Path) -> float:
     return seconds
 
 
-def running_time(seconds: Mapping[str, float], about: str, *, not_measured: Sequence[str] = ()) -> Figure:
+def running_time(seconds: Mapping[str, float], about: str) -> Figure:
     """A dot for each method, with its time of training and how many times the first one's; a bar would have no zero to
-    begin at on a logarithmic axis. `about` says on what was trained. Methods of `not_measured` have a place and no dot.
-    Raises ConfigError where there is nothing to draw, or a time that is not above 0."""
+    begin at on a logarithmic axis. `about` says on what was trained. Methods of GENERATIVE without a time have a place
+    and no dot. Raises ConfigError where there is nothing to draw, or a time that is not above 0."""
     if not seconds or not all(np.isfinite(value) and value > 0 for value in seconds.values()):
         raise ConfigError(f"a figure of training times needs finite seconds above 0 of a method; got {dict(seconds)}")
-    names = [*seconds, *(name for name in not_measured if name not in seconds)]
+    names = [*seconds, *(name for name in GENERATIVE if name not in seconds)]
     figure = Figure(figsize=(7.6, 1.1 + 0.34 * len(names)), layout="constrained")
     entitle(figure, about)
     lines = len(figure.get_suptitle().splitlines())

@@ -59,9 +59,7 @@ def draw_figures(
     save(decision_boundaries(methods, plane, names, title), folder / "decision_boundaries")
     save(novel_embeddings(made, wider, names, title), folder / "novel_embeddings")
     save(
-        running_time(
-            seconds, f"{about}, class split {split.index}, seed {recipe.seed}; {schedule}", not_measured=GENERATIVE
-        ),
+        running_time(seconds, f"{about}, class split {split.index}, seed {recipe.seed}; {schedule}"),
         folder / "running_time",
     )
     for known, others in outliers.items():

@@ -11,6 +11,7 @@ const ELSEWHERE = "Something else answers in its place, such as a page to log in
 const TITLES = {
   0: "The server cannot be reached",
   400: "The server cannot read this file",
+  401: "The server needs a valid token",
   403: "The server refuses this page",
   408: "The image took too long to arrive",
   413: "The image is too large",
@@ -142,9 +143,7 @@ async function work() {
     showPrediction(card);
     if (answer.version !== about.version || answer.model !== about.model) await load(); // the alias has moved
   } catch (error) {
-    if (error.status === 401) askForToken("The server needs a valid token.");
-    const title = error.status === 401 ? "The server needs a valid token" : error.title;
-    show(card, "failed", title, error.message.replace(/^image 0:? /, ""));
+    show(card, "failed", error.title, error.message.replace(/^image 0:? /, ""));
     card.again = !FOR_GOOD.includes(error.status);
     card.find(".again").hidden = !card.again;
   }
@@ -164,9 +163,13 @@ async function classify(card) {
   });
   if (!body.byteLength) throw new Refused(400, "It is empty.");
   for (let left = PATIENCE; ; ) {
+    if (!$("access").hidden) throw new Refused(401, "It was not sent without one.");
+    const sent = token;
     try {
       return await ask("predict", { method: "POST", body, headers: headers({ "Content-Type": "application/octet-stream" }) });
     } catch (error) {
+      const asked = sent !== token || !$("access").hidden; // by another image, while this one was under way
+      if (error.status === 401 && !asked) askForToken(`${error.title}.`);
       left -= error.after;
       if (!(error.after > 0 && left >= 0 && cards.includes(card))) throw error;
       show(card, "waiting", "waiting …", `${error.title}.`);
@@ -241,10 +244,8 @@ function scale(done) {
   const range = about.known_scores ?? [];
   const most = 1.1 * Math.max(...range.map(Math.abs), ...done.map((card) => Math.abs(card.prediction.unknown_score)));
   const place = (value) => 50 + (50 * value) / most;
-  const span = (part, from, to) => {
-    part.style.left = `${place(from)}%`;
-    part.style.width = `${place(to) - place(from)}%`;
-  };
+  const span = (part, from, to) =>
+    Object.assign(part.style, { left: `${place(from)}%`, width: `${place(to) - place(from)}%` });
   $("band-key").hidden = !range.length;
   for (const card of done) {
     const score = card.prediction.unknown_score;

@@ -1,4 +1,4 @@
-"""The page of an inspection stays small, however much is found; its facts are those of the folder."""
+"""The page of an inspection has few pictures, however much is found; its facts are those of the folder."""
 
 from pathlib import Path
 
@@ -38,25 +38,29 @@ def test_facts_count_images_by_part_and_groups_that_parts_divide(inspection: Ins
     assert class_rows(inspection) == [("b", 7, pytest.approx(7 / 13)), ("a", 13, 1.0)]
 
 
-def test_a_finding_with_many_pictures_or_lines_says_how_many_are_left_out(
+def test_a_finding_with_many_pictures_says_how_many_are_left_out(
     inspection: Inspection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST", 4)
     monkeypatch.setattr(module, "MOST_OF_SET", 3)
-    monkeypatch.setattr(module, "MOST_LINES", 2)
     rows = [(row, "") for row in range(20)]
     findings = [
         Finding("sets", 20, "", [rows[:8], rows[8:16], rows[16:]]),
         Finding("loose", 20, "", [[row] for row in rows]),
-        Finding("lines", 5, "", lines=[f"line {number}" for number in range(5)]),
     ]
     page = inspection_page(inspection, findings, "proser inspect").decode()
     sections = page.split("<section")[1:]
-    assert [section.count("<img") for section in sections] == [6, 4, 0]
-    for section, left in zip(sections, (14, 16, 3), strict=True):
+    assert [section.count("<img") for section in sections] == [6, 4]
+    for section, left in zip(sections, (14, 16), strict=True):
         assert f"<p>{left} more are not shown.</p>" in section
-    assert "line 1" in page
-    assert "line 2" not in page
+
+
+def test_all_files_without_a_picture_are_listed_as_the_terminal_says(inspection: Inspection) -> None:
+    lines = [f"line {number} cannot be read" for number in range(1_000)]
+    findings = [Finding("lines", len(lines), "", lines=lines)]
+    page = inspection_page(inspection, findings, "proser inspect").decode()
+    assert all(line in page for line in lines)
+    assert "not shown" not in page
 
 
 def test_images_of_one_size_have_one_size(tmp_path: Path) -> None:

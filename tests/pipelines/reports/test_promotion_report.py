@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from pipelines.reports.promotion_report import Contender, comparison_tables, decision_note
+from pipelines.reports.promotion_report import Contender, comparison_figure, comparison_tables, decision_note
 from proser_core.recognition.comparison import Comparison
 
 
@@ -16,3 +16,8 @@ def test_a_target_rate_has_four_digits_everywhere_as_calibrate_prints_it() -> No
     for text in (out.getvalue(), decision_note("title", found, [], *sides), *found.objections[-1:]):
         assert "93.33" in text
         assert "93.333" not in text
+
+
+def test_names_with_dollar_signs_are_drawn_as_they_are() -> None:
+    comparison = Comparison({}, 0.9, (0.88, 0.92), 0.95, 0.02, 20, 20)
+    comparison_figure(comparison, "a $_$ version 2", "a $_$ version 1").savefig(io.BytesIO())

@@ -33,8 +33,10 @@ def test_what_is_set_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     before = dict(os.environ)
     with haproxy_before_replicas(150.0):
         assert dict(os.environ) == before
-    monkeypatch.delenv(SWITCH)
+    monkeypatch.setenv(SWITCH, "1")  # which is what it would be set to: the rest is not set yet
     monkeypatch.setenv(PORTS[0], "8500")
     with haproxy_before_replicas(150.0):
         assert (os.environ[SWITCH], os.environ[PORTS[0]]) == ("1", "8500")
-    assert os.environ[PORTS[0]] == "8500"
+        assert os.environ[HARD_STOP] == "150"
+    assert (os.environ[SWITCH], os.environ[PORTS[0]]) == ("1", "8500")
+    assert HARD_STOP not in os.environ

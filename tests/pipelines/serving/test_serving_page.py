@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import screenshots
-from browser import Page, open_browser
+from browser import Page
 from http_servers import server_answering
 from served_models import Start, as_json, ask, half_sent, large_image, servers_of
 from waiting import PATIENCE_S, until
@@ -120,22 +119,6 @@ def test_of_an_image_that_is_far_from_known_the_likeliest_class_is_told(
     assert (status, {row["probabilities"]["unknown"] for row in answer["predictions"]}) == (200, {1.0})
     assert [row["nearest_class"] for row in answer["predictions"]] == want
     assert len(set(want)) > 2
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    program = screenshots.find_browser()
-    if program is None:
-        pytest.skip("no Chromium on PATH")
-    with open_browser(program, tmp_path_factory.mktemp("profile")) as page:
-        yield page
-
-
-@pytest.fixture
-def page(browser: Page) -> Page:
-    """The browser, with nothing reported yet."""
-    browser.problems.clear()
-    return browser
 
 
 @pytest.fixture(scope="module")
@@ -258,34 +241,6 @@ class TestInABrowser:
         controls = [node for node in nodes if node["role"]["value"] in ("button", "link", "textbox", "LabelText")]
         assert len(controls) > 3
         assert [node for node in controls if node["role"]["value"] != "LabelText" and not node["name"]["value"]] == []
-
-    def test_it_asks_for_the_token_and_tries_what_was_refused_again_without_losing_the_keyboards_place(
-        self, page: Page, guarded: str, files: list[Path]
-    ) -> None:
-        page.open(f"{guarded}/")
-        page.until("!document.getElementById('access').hidden")
-        assert page.value("document.activeElement.id") == "token"
-        page.write("another-token")
-        page.press("Enter")
-        page.until("document.getElementById('problem').textContent.includes('does not accept')")
-        page.write(TOKEN)
-        page.press("Enter")
-        page.until("about")
-        assert page.value("document.activeElement.id") == "files"
-        assert page.value("document.getElementById('routes').hidden")
-        page.value("token = 'expired'")
-        page.choose("#files", *files[1:4])
-        page.until(DONE)
-        assert [card["state"] for card in page.value(CARDS)] == ["failed"] * 3
-        page.write(TOKEN)
-        page.press("Enter")
-        page.until("document.getElementById('access').hidden")
-        page.value("document.querySelector('.again').click()")
-        assert page.value("document.activeElement === cards[0].item")
-        page.until("cards[0].prediction")
-        page.value("document.getElementById('all-again').click()")
-        assert page.value("document.activeElement.id") == "files"
-        page.until("cards.every(({prediction}) => prediction) && document.getElementById('all-again').hidden")
 
     @pytest.mark.parametrize(
         ("status", "answer", "words"),

@@ -41,6 +41,11 @@ def out(run_folder: RunFolder, spaces: Path) -> Path:
     return there / "out"
 
 
+def test_the_command_to_run_a_job_file_can_be_pasted(tmp_path: Path) -> None:
+    _, text = printed(write_job, JobRequest(quick_recipe(), tmp_path / "my job.json"))
+    assert "python -m proser_core.job 'my job.json' OUT" in text
+
+
 @pytest.fixture(scope="module")
 def imported(out: Path, run_folder: RunFolder) -> tuple[str, Run]:
     """The printed text of an import into an empty storage, and its MLflow run."""

@@ -1,18 +1,23 @@
 """A model watched for drift on images of a user's own."""
 
+import errno
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import rcParams
 from PIL import Image
 from pipeline_runs import printed
 from registered_models import Registry
+from rich.console import Console
 
 from pipelines.commands.drift import DriftRequest, drift
-from pipelines.inference.drift import measure_drift
-from proser_core.errors import DataError
+from pipelines.inference.drift import drift_figure, measure_drift
+from pipelines.output_files import write_picture
+from proser_core.errors import DataError, StorageError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.usefixtures("empty_programs")
@@ -32,6 +37,30 @@ def test_images_of_the_same_kind_do_not_drift_and_others_do(
     assert "drift: the scores differ" in text
     with Image.open(tmp_path / "drift.png") as picture:
         assert picture.size[0] > 500
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_models_name_is_drawn_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(rcParams, "svg.fonttype", "none")
+    scores = np.linspace(-1, 1, 20)
+    write_picture(
+        drift_figure(scores, scores, "minus the best known logit", "$a_$ \udcff \u65e5"), tmp_path / "drift.svg"
+    )
+    assert r">$a_$ \xff \u65e5: scores of new images" in (tmp_path / "drift.svg").read_text()
+
+
+def test_what_was_found_is_printed_though_its_figure_cannot_be_written(
+    known: Path, classifier: OpenSetClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    classifier.save(tmp_path / "model")
+    terminal = io.StringIO()
+    monkeypatch.setattr("os.fsync", fill)
+    with pytest.raises(StorageError, match="is full"):
+        drift(DriftRequest(str(tmp_path / "model"), [str(known)], tmp_path / "drift.png"), Console(file=terminal))
+    assert "validation images, all of known classes" in " ".join(terminal.getvalue().split())
 
 
 def test_its_numbers_are_those_of_the_scores() -> None:

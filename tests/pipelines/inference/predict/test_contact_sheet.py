@@ -1,6 +1,7 @@
 """The contact sheet of a prediction: what each image was called, and which are unknown."""
 
 import io
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,35 @@ def test_a_contact_sheet_says_what_each_image_was_called_and_frames_the_unknown_
         assert like == ([f"most like {nearest_class}"] if label == "unknown" else [])
         assert axes.get_frame_on() == (label == "unknown")
     assert {axes.get_frame_on() for axes in drawn} == {True, False}
+
+
+def test_a_contact_sheet_keeps_no_more_images_than_it_shows(
+    classifier: OpenSetClassifier, pixels: np.ndarray, tmp_path: Path
+) -> None:
+    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.png", classifier.class_names)
+    names = [f"{number}.png" for number in range(len(pixels))]
+    part = predict_part(classifier, Decoded(names, pixels, []), "cpu", contact_sheet.NUM_IMAGES)
+    of_part = weakref.ref(part.pixels)
+    sheet.add(part)
+    del part
+    assert of_part() is None
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, ">1 image, "), (40, ">40 images, "), (41, ">40 of 41 images, ")])
+def test_the_title_counts_the_images(
+    classifier: OpenSetClassifier,
+    pixels: np.ndarray,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    count: int,
+    words: str,
+) -> None:
+    sheet = contact_sheet.ContactSheet(tmp_path / "sheet.svg", classifier.class_names)
+    part = Decoded([f"{number}.png" for number in range(count)], pixels[:count], [])
+    sheet.add(predict_part(classifier, part, "cpu", contact_sheet.NUM_IMAGES))
+    monkeypatch.setitem(rcParams, "svg.fonttype", "none")
+    assert sheet.save()
+    assert words in (tmp_path / "sheet.svg").read_text()
 
 
 def test_images_of_one_name_are_told_apart_by_their_folders() -> None:

@@ -3,6 +3,7 @@
 import errno
 import re
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,17 +129,34 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_model_is_read(photos
 
 
 @pytest.mark.parametrize("written", [0, 1, 2])
-def test_on_a_full_disk_it_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
-    room = iter([None] * written)
+def test_on_a_full_disk_it_leaves_nothing_behind_and_an_earlier_review_as_it_was(
+    model: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    printed(review, ReviewRequest(str(model), (str(photos),), tmp_path / "earlier"))
+    earlier = {path: path.read_bytes() for path in (tmp_path / "earlier").iterdir()}
+    for folder in (tmp_path / "new" / "review", tmp_path / "earlier"):
+        room = iter([None] * written)
 
-    def fill(descriptor: int) -> None:
-        if next(room, "full"):
-            raise OSError(errno.ENOSPC, "No space left on device")
+        def fill(descriptor: int, room: Iterator[None] = room) -> None:
+            if next(room, "full"):
+                raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", fill)
-    with pytest.raises(StorageError, match="is full; free some space, and run the command again"):
-        write_review(tmp_path / "new" / "review", "model", Reviewed(), [], [])
-    assert list(tmp_path.iterdir()) == []
+        monkeypatch.setattr("os.fsync", fill)
+        with pytest.raises(StorageError, match="is full; free some space, and run the command again"):
+            write_review(folder, "model", Reviewed(), [], [])
+    assert list(tmp_path.iterdir()) == [tmp_path / "earlier"]
+    assert {path: path.read_bytes() for path in (tmp_path / "earlier").iterdir()} == earlier
+
+
+def test_names_that_are_given_while_a_review_runs_are_not_replaced(model: Path, photos: Path, tmp_path: Path) -> None:
+    request = ReviewRequest(str(model), (str(photos),), tmp_path / "review", least=4)
+    printed(review, request)
+    second = replace(request, least=5)
+    name_groups(tmp_path / "review", {"1": {"name": "new"}})
+    files = {path: path.read_bytes() for path in (tmp_path / "review").iterdir()}
+    with pytest.raises(ConfigError, match=r"would replace the names in .*names\.csv; give another folder, or remove"):
+        printed(review, second)
+    assert {path: path.read_bytes() for path in (tmp_path / "review").iterdir()} == files
 
 
 def test_an_earlier_review_is_replaced_until_it_has_names(model: Path, photos: Path, tmp_path: Path) -> None:

@@ -1,9 +1,20 @@
 """Groups of unknown images by their embeddings: blobs, strays, and too few for a group."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from pipelines.inference.unknown_groups import grouped
+from pipelines.inference.unknown_groups import grouped, review_images
+from proser_core.data.readers.image_files import count_images
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+
+def test_of_a_part_with_unknown_images_their_embeddings_alone_are_kept(model: Path, photos: Path) -> None:
+    paths = [str(photos)]
+    found = review_images(OpenSetClassifier.load(model), paths, count_images(paths), "cpu", lambda done: None)
+    assert found.embeddings
+    assert all(each.base is None for each in found.embeddings), "a view keeps the embeddings of the whole part"
 
 
 def test_blobs_are_groups_and_what_lies_between_them_is_nearest_to_one() -> None:

@@ -20,6 +20,13 @@ from proser_core.store.files import read_json
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures")
 
 
+def test_commands_to_run_job_files_can_be_pasted(folder: RunFolder, tmp_path: Path) -> None:
+    jobs = tmp_path / "my jobs"
+    _, text = printed(reproduce, request(folder, "few", jobs=jobs, storage=tmp_path / "storage"))
+    assert "python -m proser_core.job 'my jobs'\n" in text
+    assert f"with --import-from '{jobs}'/*/OUT instead of --jobs" in " ".join(text.split())
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("own_network")
 def test_networks_of_methods_travel_with_job_files(

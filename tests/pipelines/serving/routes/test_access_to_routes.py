@@ -4,10 +4,12 @@ import http.client
 import json
 
 import pytest
+import torch
 from openapi_spec_validator import validate
 from served_models import Start, ask, get
 
 from pipelines.serving.access import Access, digest_of
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
 def test_a_token_is_needed_everywhere_but_for_health(start: Start, encoded: list[bytes]) -> None:
@@ -50,6 +52,21 @@ def test_a_browser_gives_answers_to_pages_of_allowed_hosts_alone(
         assert "Access-Control-Allow-Credentials" not in answer.headers
         if status == 200 and method == "OPTIONS":
             assert {"Authorization", "Content-Type"} <= {*answer.headers["Access-Control-Allow-Headers"].split(", ")}
+
+
+def test_a_browser_gives_a_failure_of_the_server_to_pages_of_allowed_hosts_too(
+    start: Start, encoded: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+
+    address = start(access=Access(("127.0.0.1", "app.org")))
+    monkeypatch.setattr(OpenSetClassifier, "predict", fails)
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
+    connection.request("POST", "/predict", encoded[0], {"Origin": "https://app.org", "Content-Type": "image/png"})
+    answer = connection.getresponse()
+    assert (answer.status, list(json.load(answer))) == (500, ["detail"])
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://app.org"
 
 
 def test_no_route_gives_away_where_the_model_lies(address: str, encoded: list[bytes]) -> None:

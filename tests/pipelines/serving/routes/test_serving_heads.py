@@ -24,6 +24,12 @@ class TestHeads:
                 client.sendall(b"x" * MAX_HEAD)
             assert b"send fewer or shorter headers" in rest(client)
 
+    def test_the_longest_head_passes(self, address: str) -> None:
+        begin, end = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Long: ", b"\r\n\r\n"
+        with connected(address) as client:
+            client.sendall(begin + b"x" * (MAX_HEAD - len(begin + end)) + end)
+            assert rest(client).startswith(b"HTTP/1.1 200 OK")
+
     @pytest.mark.parametrize(
         "before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"], ids=["new", "kept alive"]
     )
