@@ -22,6 +22,7 @@ from proser_core.store.store import Artefact
 
 METHOD = {PARENT_TAG: "none", TRIAL_KEY: "method"}
 LOST = {"status": "failed", "reason": "not finite", "metrics": {}}
+CONTROL = {"objective": "cross_entropy"}
 
 
 def everything(parent: ParentRun, report: Artefact, task: Artefact) -> None:
@@ -31,6 +32,7 @@ def everything(parent: ParentRun, report: Artefact, task: Artefact) -> None:
     parent.curve("pretrain", EPOCHS)
     parent.track_trial(finished_row("one"), EPOCHS)
     parent.track_trial({**finished_row("two"), **LOST}, EPOCHS)
+    parent.track_trial({**finished_row("control"), "params": CONTROL, **LOST}, EPOCHS)
     parent.results(report, evaluation("one"))
     parent.end("FINISHED")
 
@@ -85,7 +87,7 @@ def test_tags_that_only_the_code_reads_are_hidden(parent: ParentRun, report: Art
     everything(parent, report, task)
     shown = {run.info.run_name: run.data.tags for run in runs_of(parent).values()}
     shown = {name: {tag for tag in tags if not tag.startswith("mlflow.")} for name, tags in shown.items()}
-    assert shown == {"sweep": {"proser.selected"}, "one": {"proser.selected"}, "two": set()}
+    assert shown == {"sweep": {"proser.selected"}, "one": {"proser.selected"}, "two": set(), "control": set()}
 
 
 def test_a_parent_has_the_columns_of_its_table_and_the_bias_of_each_method_and_its_files_in_folders(
