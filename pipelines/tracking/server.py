@@ -205,6 +205,12 @@ def get_or_none(request: Callable[[], Found]) -> Found | None:
         return None
 
 
+def quoted(value: str) -> str:
+    """A value as MLflow's filters take it; they can hold none with both kinds of quotes."""
+    quote = '"' if "'" in value else "'"
+    return f"{quote}{value}{quote}"
+
+
 def all_pages(search: "Callable[..., PagedList[Found]]", *arguments: Any, **options: Any) -> list[Found]:
     """Everything that a search of MLflow's client finds, which it returns page by page."""
     page = search(*arguments, **options)
