@@ -2,6 +2,7 @@
 
 import os
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import ray
@@ -133,7 +134,9 @@ def check_storage_visible(storage: Storage) -> None:
         for node in nodes
     ]
     try:
-        reasons = ray.get(checks, timeout=STORAGE_CHECK_TIMEOUT_S)
+        answered, _ = ray.wait(checks, num_returns=len(checks), timeout=STORAGE_CHECK_TIMEOUT_S)
+        late = f"no answer within {STORAGE_CHECK_TIMEOUT_S:.0f} s"
+        reasons = [ray.get(check) if check in answered else late for check in checks]
     except ray.exceptions.RayError as error:
         reason = str(error).strip().splitlines()[-1]
         raise ClusterError(
@@ -153,6 +156,7 @@ def check_storage_visible(storage: Storage) -> None:
 def _why_invisible(uri: str, marker: str) -> str:
     """Why a file of the storage is not visible on this machine; empty where it is."""
     try:
-        return "" if Objects.from_uri(uri).stamp(marker) else "it has no such files"
+        objects = replace(Objects.from_uri(uri), retry_for_s=0.0)  # so that the reason comes in time
+        return "" if objects.stamp(marker) else "it has no such files"
     except (OSError, ValueError, NotImplementedError) as error:
         return first_line(error)

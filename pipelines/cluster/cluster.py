@@ -1,11 +1,11 @@
 """The Ray cluster: what it has room for, and trainings on it."""
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +18,7 @@ from pipelines.cluster.address import check_job, check_storage_visible
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, CrowdedError, failure_reason, is_low_memory
 from pipelines.cluster.lone_node import watched_node
 from pipelines.cluster.ray_internals import keep_coordinator, release_lost_groups
+from pipelines.cluster.scaling import count_shares, count_workers, worker_resources
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import Workers, train_distributed
 from pipelines.cluster.tune_jobs import TuneJobs
@@ -57,9 +58,8 @@ class Cluster:
             join(self.config.address, dashboard=self.stops_trials)
             if self.config.address:
                 check_storage_visible(self.store)
-            nodes = _live_nodes()
-            if len(self.grows_to) > len(nodes):
-                nodes = self.grows_to
+            # what lives is there, whatever the file says or leaves open
+            nodes = max(_live_nodes(), self.grows_to, key=partial(count_workers, config=self.config))
             self._compare(nodes, self.config.address or "this machine")
             self._nodes = nodes
         return dict(sum(map(Counter, self._nodes), Counter()))
@@ -87,9 +87,9 @@ class Cluster:
         few = "min_workers" if self.config.min_workers else "num_workers"
         for name in (few, "pretrain_workers"):
             workers = getattr(self.config, name)
-            for kind, each in self._worker_resources().items():
+            for kind, each in worker_resources(self.config).items():
                 has = sum(node.get(kind, 0.0) for node in nodes)
-                if workers > _count_shares(nodes, kind, each):
+                if workers > count_shares(nodes, kind, each):
                     raise ClusterError(
                         f"cluster.{name} {workers} with {each:g} {kind} each needs {workers * each:g} {kind} in all; "
                         f"{where} has {has:g} on {counted(len(nodes), 'node')}. "
@@ -110,7 +110,7 @@ class Cluster:
     def concurrent_jobs(self, workers: int) -> int:
         """How many trainings of so many workers fit on the cluster at a time: a worker never spans two machines."""
         self.connect()
-        fits = min(_count_shares(self._nodes, *share) for share in self._worker_resources().items()) // workers
+        fits = count_workers(self._nodes, self.config) // workers
         return max(1, min(fits, self.config.max_concurrent or fits))
 
     def fitting(self, memory_bytes: int, workers: int) -> int | None:
@@ -129,8 +129,8 @@ class Cluster:
         if max(workers, self.config.num_workers) > 1:
             release_lost_groups()
         nodes = _live_nodes()
-        for kind, each in self._worker_resources().items():
-            fits = _count_shares(nodes, kind, each)
+        for kind, each in worker_resources(self.config).items():
+            fits = count_shares(nodes, kind, each)
             if fits < workers:
                 return f"{counted(workers, 'worker')} of {each:g} {kind}; the cluster has room for {fits} now"
         return ""
@@ -139,7 +139,7 @@ class Cluster:
         """Results of a function on `copies` workers at once, each with a worker's resources; on one where a worker is
         lost. Raises ClusterError where a worker runs out of device memory, or is lost RETRIES times more."""
         self.connect()
-        resources = self._worker_resources()
+        resources = worker_resources(self.config)
         # Ray itself would try again for ever on a machine that stays low on memory
         as_worker = ray.remote(num_cpus=resources["CPU"], num_gpus=resources.get("GPU", 0.0), max_retries=0)
         if self.config.address:
@@ -216,7 +216,7 @@ class Cluster:
         config = {"job": job.to_json(), "storage": self.store.address}
         scaling, folder = self._scaling([job], workers), self.store.root / RAY_FOLDER
         try:
-            train_distributed(config, scaling, self._worker_resources(), folder)
+            train_distributed(config, scaling, worker_resources(self.config), folder)
         except CrowdedError as error:  # it was alone already
             training_folder(job, self.store.address).write_failure(str(error))
 
@@ -229,16 +229,12 @@ class Cluster:
         # of a CPU the driver would hold a share that a worker waits for
         driver = {DRIVER_RESOURCE: 1.0} if DRIVER_RESOURCE in self.connect() else {"memory": 1.0}
         scaling, folder = self._scaling(jobs, workers), self.store.root / RAY_FOLDER
-        together = TuneJobs(scaling, self._worker_resources(), driver, folder, name, self.store, titles)
+        together = TuneJobs(scaling, worker_resources(self.config), driver, folder, name, self.store, titles)
         together.run(jobs, self.concurrent_jobs(workers), max_seconds)
 
     def _scaling(self, jobs: Sequence[Job], workers: int) -> Workers:
         """A fine-tune's workers, as many as there is room for if it may have fewer."""
         return (self.config.min_workers, workers) if self.config.is_elastic(jobs[0].kind) else workers
-
-    def _worker_resources(self) -> dict[str, float]:
-        gpus = {"GPU": self.config.gpus_per_worker} if self.config.uses_gpu else {}
-        return {"CPU": float(self.config.cpus_per_worker), **gpus}
 
 
 def _begin() -> None:
@@ -247,11 +243,3 @@ def _begin() -> None:
 
 def _live_nodes() -> list[dict[str, float]]:
     return [node["Resources"] for node in ray.nodes() if node["Alive"]]
-
-
-def _count_shares(nodes: list[dict[str, float]], kind: str, each: float) -> int:
-    """How many shares of a resource fit on the machines, each on one, and of less than a GPU on one GPU; 0.1 fits ten
-    times into 1.0."""
-    if kind == "GPU" and each < 1:
-        return sum(math.floor(node.get(kind, 0.0)) * math.floor(1 / each + 1e-9) for node in nodes)
-    return sum(math.floor(node.get(kind, 0.0) / each + 1e-9) for node in nodes)

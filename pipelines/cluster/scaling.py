@@ -1,11 +1,14 @@
-"""The machines that an autoscaling cluster may grow to, from the file that it was launched with."""
+"""How many workers fit on machines, and the machines that an autoscaling cluster may grow to, from the file that it was
+launched with."""
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from proser_core.config import ClusterConfig
 from proser_core.errors import ConfigError
 
 BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")
@@ -16,16 +19,37 @@ MOST_REPLICAS = 1000
 Node = dict[str, float]
 
 
-def largest_cluster(path: Path | None) -> list[Node]:
-    """Resources of every machine at full size, by Ray's names; empty where no file is given or found.
+def worker_resources(config: ClusterConfig) -> Node:
+    """What one worker takes, by Ray's names."""
+    gpus = {"GPU": config.gpus_per_worker} if config.uses_gpu else {}
+    return {"CPU": float(config.cpus_per_worker), **gpus}
+
+
+def count_shares(nodes: Sequence[Mapping[str, float]], kind: str, each: float) -> int:
+    """How many shares of a resource fit on the machines, each on one, and of less than a GPU on one GPU; 0.1 fits ten
+    times into 1.0."""
+    if kind == "GPU" and each < 1:
+        return sum(math.floor(node.get(kind, 0.0)) * math.floor(1 / each + 1e-9) for node in nodes)
+    return sum(math.floor(node.get(kind, 0.0) / each + 1e-9) for node in nodes)
+
+
+def count_workers(nodes: Sequence[Mapping[str, float]], config: ClusterConfig) -> int:
+    """How many workers fit on the machines: a worker never spans two."""
+    shares = worker_resources(config).items()
+    return sum(min(count_shares([node], kind, each) for kind, each in shares) for node in nodes)
+
+
+def largest_cluster(path: Path | None, config: ClusterConfig) -> list[Node]:
+    """Resources of every machine at full size, by Ray's names; empty where no file is given or found. Where there may
+    be more machines of each type than of all, they are those on which most workers fit.
 
     Reads the files of Ray's cluster launcher and KubeRay's RayCluster. Raises ConfigError for another file, or one
-    without the fields that are read here; all others are for Ray and Kubernetes to check.
+    without the fields that are read here; all others are for Ray and Kubernetes to check. A file that was not given,
+    but found, may leave open what a machine has: it counts as one that has nothing.
     """
-    if path is None:
-        path = BOOTSTRAP.expanduser()
-        if not path.is_file():
-            return []
+    given, path = path, path or BOOTSTRAP.expanduser()
+    if given is None and not path.is_file():
+        return []
     try:
         for part in yaml.safe_load_all(path.read_text("utf-8")):
             if isinstance(part, dict) and part.get("kind") == "RayCluster":
@@ -33,7 +57,7 @@ def largest_cluster(path: Path | None) -> list[Node]:
             if isinstance(part, dict) and "worker_ips" in part.get("provider", {}):
                 return []  # one's own machines, which do not grow in number; Ray adds a node type without resources
             if isinstance(part, dict) and "available_node_types" in part:
-                return _launcher_nodes(part)
+                return _launcher_nodes(part, config, given)
     except MALFORMED as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(
@@ -45,23 +69,33 @@ def largest_cluster(path: Path | None) -> list[Node]:
     )
 
 
-def _launcher_nodes(config: dict[str, Any]) -> list[Node]:
-    limit = int(_number(config.get("max_workers", 2)))
+def _launcher_nodes(launched: dict[str, Any], config: ClusterConfig, given: Path | None) -> list[Node]:
+    limit = int(_number(launched.get("max_workers", 2)))
     head: list[Node] = []
     workers: list[Node] = []
-    for name, node_type in config["available_node_types"].items():
+    unknown = []
+    for name, node_type in launched["available_node_types"].items():
         node = {kind: _number(value) for kind, value in (node_type.get("resources") or {}).items()}
-        if name == config.get("head_node_type"):
-            head.append(node)
-        else:
-            workers += [node] * int(_number(node_type.get("max_workers", limit)))
+        is_head = name == launched.get("head_node_type")
+        most = min(int(_number(node_type.get("max_workers", 0 if is_head else limit))), limit)
+        head += [node] * is_head
+        workers += [node] * most
+        if most and "CPU" not in node:  # `ray up` asks the cloud, as AWS, where the file does not say
+            unknown.append(name)
+    if unknown and given:
+        raise ConfigError(
+            f"the cluster file {given} does not say what machines of type {', '.join(unknown)} have; give "
+            f"{BOOTSTRAP} of the head node, where `ray up` has filled that in, or add CPU to their `resources`"
+        )
+    workers.sort(key=lambda node: count_workers([node], config), reverse=True)
     return head + workers[:limit]
 
 
 def _kuberay_nodes(spec: dict[str, Any]) -> list[Node]:
+    most = "maxReplicas" if spec.get("enableInTreeAutoscaling") else "replicas"
     nodes = [_pod_resources(spec["headGroupSpec"])]
     for group in spec.get("workerGroupSpecs") or []:
-        replicas = _number(group.get("maxReplicas", group.get("replicas", 0)))
+        replicas = _number(group.get(most, group.get("replicas", 0)))
         nodes += [_pod_resources(group)] * int(min(replicas, MOST_REPLICAS))
     return nodes
 

@@ -19,7 +19,7 @@ from proser_core.jobs.own_networks.spec import OwnJob
 from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, Job
 from proser_core.store.files import cache_folder
 from proser_core.store.lock import IDENTITY
-from proser_core.store.store import MANIFEST, Artefact, BuildResult, load_if_complete
+from proser_core.store.store import MANIFEST, Artefact, BuildResult, Manifest, load_if_complete
 
 MIRROR_VARIABLE = "PROSER_MIRROR"
 """Variable with the folder of a machine's mirrors, instead of ~/.cache/proser."""
@@ -98,8 +98,8 @@ class Mirror(Storage):
         return artefact
 
     def sync(self, folders: Iterable[Path]) -> None:
-        """Download folders that are finished only there, and upload those that are finished only here. Folders that a
-        finished one links to come with it."""
+        """Download folders that are finished only there, and upload those that are finished only here, each with the
+        folders that it links to."""
         waiting = list(folders)
         with storage_errors(self.objects), ThreadPoolExecutor(TRANSFERS) as pool:
             while waiting:
@@ -112,10 +112,11 @@ class Mirror(Storage):
             return []
         listed = read_manifest(self.objects.read(f"{name}/{MANIFEST}")) if f"{name}/{MANIFEST}" in there else None
         if listed is None:
-            if load_if_complete(folder) is not None:
-                self.push(folder)
-            return []
-        if not pull(self.objects, name, folder):
+            if load_if_complete(folder) is None:
+                return []
+            self.push(folder)
+            listed = Manifest.read(folder)
+        elif not pull(self.objects, name, folder):
             self.announce(f"  {name} on the storage is incomplete or was changed; it is made again")
             return []
         self._in_step.add(name)

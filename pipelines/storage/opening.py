@@ -32,7 +32,7 @@ def open_storage(storage: Path | str, work: str, say: Callable[[str], None]) -> 
         mirror.is_taken_over = True
         say(text)
 
-    with exclusive_storage(mirror.root, work):
+    with exclusive_storage(mirror.root, work, uri=storage):
         owner = f"{name_in(folder / 'identity')}@{socket.gethostname()}"  # an image of a disk copies the mirror's name
         with hold_lease(objects, owner, work, taken_over):
             yield mirror

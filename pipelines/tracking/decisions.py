@@ -11,7 +11,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from pipelines.tracking.runs import LONGEST_TAG, NOTE, fitting, run_of_its_own
-from pipelines.tracking.server import all_pages, experiment_id, tracking_uri
+from pipelines.tracking.server import all_pages, experiment_id, quoted, tracking_uri
 from proser_core.errors import ConfigError, InUseError, StorageError, TrackingError
 from proser_core.store.files import cache_folder
 from proser_core.store.lock import exclusive_storage
@@ -174,7 +174,7 @@ def _linked(runs: Sequence[Run], now: str) -> list[Run]:
 
 
 def _of(model: str, alias: str) -> str:
-    return f"tags.`{MODEL}` = '{model}' and tags.`{ALIAS}` = '{alias}'"
+    return f"tags.`{MODEL}` = {quoted(model)} and tags.`{ALIAS}` = {quoted(alias)}"
 
 
 def _way_to(version: str, held: list[str]) -> list[str]:

@@ -45,7 +45,7 @@ def fitting(text: str, room: int, file: str) -> str:
 
 def find_tagged(client: MlflowClient, experiment_id: str, tags: Mapping[str, str]) -> Run | None:
     """The run with these tags, as of a parent and a TRIAL_KEY; None where there is none."""
-    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items())
+    query = " and ".join(f"tags.`{name}` = {server.quoted(value)}" for name, value in tags.items())
     return next(iter(client.search_runs([experiment_id], query, max_results=1)), None)
 
 

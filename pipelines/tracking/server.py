@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 _warn_once = cache(warn)
 DATABASE = "mlflow.db"
 SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?!:memory:|file:)(?P<file>[^?]+)")
-SERVER = re.compile(r"https?://[^/:]|(sqlite|postgresql|mysql|mssql)(\+\w+)?://|databricks(-uc)?(://|$)")
+SERVER = re.compile(r"https?://[^/:]|(postgresql|mysql|mssql)(\+\w+)?://|databricks(-uc)?(://|$)")
 PLUGINS = "mlflow.tracking_store"  # entry points of packages with servers of their own, by scheme
 EXPERIMENT = "proser"
 UI_PORT = 5000
@@ -69,18 +69,20 @@ MISSING_CODES = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 def tracking_uri() -> str:
     """MLFLOW_TRACKING_URI, or a SQLite database in the working directory, as a bare `mlflow ui` reads it. The path of a
     SQLite database is absolute, because workers have another working directory. Raises TrackingError for what MLflow
-    would take for a folder or not know, and for a path that it would read as another one."""
+    would take for a folder or not know, for a database in memory, which would be lost with all that is tracked, and for
+    a path that MLflow would read as another one."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{DATABASE}"
+    file = sqlite_file(uri)
+    if file is not None:
+        _check_nameable(file)
+        return re.sub(r":///[^?]+", lambda _: f":///{file}", uri, count=1)
     if not SERVER.match(uri) and not entry_points(group=PLUGINS, name=uri.partition("://")[0]):
         shown = re.sub(".*@", "...@", uri)  # of a malformed URI nobody knows where its password begins
         raise TrackingError(
             f"MLFLOW_TRACKING_URI is {shown!r}; need a server such as http://HOST:{UI_PORT}, or a database such as "
             f"sqlite:///{DATABASE}, which it is where the variable is unset"
         )
-    file = sqlite_file(uri)
-    if file is not None:
-        _check_nameable(file)
-    return uri if file is None else re.sub(r":///[^?]+", lambda _: f":///{file}", uri, count=1)
+    return uri
 
 
 def _check_nameable(file: Path) -> None:
@@ -99,7 +101,7 @@ def _check_nameable(file: Path) -> None:
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """Absolute path of a SQLite database; None for a server or a database in memory."""
+    """Absolute path of a SQLite database; None for any other URI, also of a database in memory."""
     found = SQLITE_FILE.match(uri)
     return Path(found["file"]).absolute() if found else None
 
@@ -201,6 +203,12 @@ def get_or_none(request: Callable[[], Found]) -> Found | None:
         if error.error_code not in MISSING_CODES:
             raise
         return None
+
+
+def quoted(value: str) -> str:
+    """A value as MLflow's filters take it; they can hold none with both kinds of quotes."""
+    quote = '"' if "'" in value else "'"
+    return f"{quote}{value}{quote}"
 
 
 def all_pages(search: "Callable[..., PagedList[Found]]", *arguments: Any, **options: Any) -> list[Found]:

@@ -9,7 +9,7 @@ from mlflow.entities import Run
 from mlflow.exceptions import MlflowException
 
 from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, find_tagged, run_of_its_own
-from pipelines.tracking.server import experiment_id, get_or_none, shown_uri
+from pipelines.tracking.server import experiment_id, get_or_none, quoted, shown_uri
 from proser_core.errors import TrackingError, first_line
 
 LISTED = 5  # sweeps that an error names
@@ -21,12 +21,12 @@ def find_run(client: MlflowClient, sweep: str) -> Run:
     if run is not None:
         return run
     sweeps = "params.spaces != ''"  # a trial has no such parameter
-    named = f"{sweeps} and attributes.run_name = '{sweep}'"
-    found = next(iter(_newest(client, named, 1)), None) if "'" not in sweep else None
-    if found is None:
+    named = f"{sweeps} and attributes.run_name = {quoted(sweep)}"
+    found = get_or_none(lambda: _newest(client, named, 1))
+    if not found:
         names = "; ".join(dict.fromkeys(str(run.info.run_name) for run in _newest(client, sweeps, LISTED))) or "none"
         raise TrackingError(f"{shown_uri()} has no sweep {sweep!r}; give the name or id of a run. Sweeps: {names}")
-    return found
+    return found[0]
 
 
 def _newest(client: MlflowClient, query: str, count: int) -> list[Run]:

@@ -25,7 +25,7 @@ class ChildRun:
         self._started, self._is_selected = run.info.start_time, views.SELECTED in run.data.tags
         self._logged = run.data.metrics
         self._logged_epochs = int(self._logged.get("epoch", -1)) + 1
-        self._is_described = any(name.startswith(views.POINT) for name in self._logged)
+        self._has_params = bool(run.data.params)
         self._reason = run.data.tags.get(NOTE, "")
 
     @property
@@ -45,8 +45,9 @@ class ChildRun:
     def shows(self, row: dict[str, Any], epochs: list[dict[str, float]]) -> bool:
         """Whether all of a trial that has not finished is logged."""
         outcome = (STATUSES[row["status"]], row.get("reason", ""))
-        logged = not (self.lacks(epochs) or missing(row["metrics"], self._logged))
-        return logged and self._is_described and outcome == (self._status, self._reason)
+        lacking = missing({**views.point_metrics(row["params"]), **row["metrics"]}, self._logged)
+        logged = self._has_params and not (self.lacks(epochs) or lacking)
+        return logged and outcome == (self._status, self._reason)
 
     def log(
         self,
@@ -66,21 +67,18 @@ class ChildRun:
         fresh = epochs[self._logged_epochs :]
         if fresh:
             self._resume()
-        final = missing(metrics or {}, self._logged)
+        final = missing({**views.point_metrics(params), **(metrics or {})}, self._logged)
         first = {name: value for name, value in final.items() if name not in self._logged}
         later = {name: value for name, value in final.items() if name in self._logged}
         groups = [*map(metric_list, fresh), metric_list(first, time_ms=self._started)]
         if later:
             groups.append(replacing(later, self._client.get_run(self.run_id)))
-        words = []
-        if not self._is_described:
-            groups.insert(0, metric_list(views.point_metrics(params), time_ms=self._started))
-            words = param_list(that_matter(params))
+        words = [] if self._has_params else param_list(that_matter(params))
         tags = [RunTag(SPACES, ", ".join(spaces))] if spaces else []
         for batch in batches(groups, always=bool(words or tags)):
             self._client.log_batch(self.run_id, metrics=batch, params=words, tags=tags)
             words, tags = [], []
-        self._is_described = True
+        self._has_params = True
         self._logged |= final
         if fresh:
             self._logged_epochs = int(fresh[-1]["epoch"]) + 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
-from pipelines.tracking.server import all_pages, get_or_none, shown_uri
+from pipelines.tracking.server import all_pages, get_or_none, quoted, shown_uri
 from proser_core.config import Recipe
 from proser_core.errors import ConfigError, TrackingError
 
@@ -43,7 +43,7 @@ def versions_of(client: MlflowClient, name: str) -> list[Version]:
     """All versions of a model, newest first; none where there is no such model."""
     if get_or_none(lambda: client.get_registered_model(name)) is None:
         return []
-    found = map(Version.of, all_pages(client.search_model_versions, f"name = '{name}'"))
+    found = map(Version.of, all_pages(client.search_model_versions, f"name = {quoted(name)}"))
     return sorted(found, key=lambda version: -int(version.number))
 
 

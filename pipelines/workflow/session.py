@@ -95,7 +95,7 @@ def open_session(
             "the cluster's address, or omit the file"
         )
     with open_storage(storage, work, partial(say, console)) as store, tracking_errors():
-        grows_to = largest_cluster(cluster_file) if cluster.address else []
+        grows_to = largest_cluster(cluster_file, cluster) if cluster.address else []
         store.progress = partial(stage_bar, console)
         cluster_here = Cluster(cluster, store, stops_trials, compares_times, grows_to)
         yield Session(store, cluster_here, DeferredTracking(partial(say, console)), console)

@@ -7,21 +7,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from proser_core.config import OptimizerConfig
 from proser_core.data.augmentation.batches import BatchSlice
-from proser_core.data.image_sets import chunks
-from proser_core.data.normalisation import Normaliser
 from proser_core.generative.loop import accuracy, descend
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, TaskShape, Trained
+from proser_core.generative.pixels import picture, shown
 from proser_core.generative.vgg import ReconstructingVgg, VggSchedule
 from proser_core.learning.optimizers import make_optimizer
 
-SHOWN = 8  # images of the picture
 FULL = VggSchedule(epochs=200, batch_size=128, channels=(64, 128, 256), convolutions=(2, 2, 4), hidden=1024)
 """The released network; 200 epochs with a cosine instead of 500 with steps (method notes)."""
 QUICK = replace(FULL, epochs=10, batch_size=64, channels=(16, 32, 64), hidden=256, rates="one_cycle")
@@ -48,22 +45,19 @@ def train(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> Trained
         }
 
     descend(net, optimizer, loss_of, batches, config, training)
-    error, picture = _reconstructions(net.eval(), training)
-    return Trained({"reconstruction_error": error}, {"training images above their reconstructions": picture})
+    error, pixels = _reconstructions(net.eval(), training)
+    return Trained({"reconstruction_error": error}, {"training images above their reconstructions": pixels})
 
 
 @torch.no_grad()
 def _reconstructions(net: ReconstructingVgg, training: OwnTraining[VggSchedule]) -> tuple[float, Picture]:
-    """Mean squared error of the first training images, normalised, and the images above what the network makes of
+    """Mean squared error of the training images to show, normalised, and the images above what the network makes of
     them."""
     task, device = training.task, training.device
-    originals = np.array(next(chunks(task.train.images, SHOWN)))
-    images = Normaliser((task.mean, task.std), device)(torch.from_numpy(originals).to(device))
+    images, _ = shown(task, task.train, device)
     made = net.with_reconstruction(images)[1].float()
-    error = float(F.mse_loss(made, images))
     mean, std = (torch.tensor(each, device=device).view(3, 1, 1) for each in (task.mean, task.std))
-    pixels = ((made * std + mean).clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
-    return error, np.stack([originals, pixels])
+    return float(F.mse_loss(made, images)), picture(images * std + mean, made * std + mean)
 
 
 def _refusal(shape: TaskShape) -> str:

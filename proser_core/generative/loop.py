@@ -6,7 +6,6 @@ trains a network with one loss and one optimizer.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -28,17 +27,7 @@ LossOf = Callable[[BatchSlice, int, int], Mapping[str, Tensor]]
 """From a batch, its epoch and its step to scalars by name; "loss/total" is followed, and all of them are reported."""
 
 
-class Stateful(Protocol):
-    """A module, an optimizer, or whatever else a training goes on from."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` restores."""
-
-    def load_state_dict(self, state: Any) -> Any:
-        """Take the state of another of its kind."""
-
-
-def run_epochs(parts: Mapping[str, Stateful], training: OwnTraining, steps: Steps) -> None:
+def run_epochs(parts: Mapping[str, nn.Module | torch.optim.Optimizer], training: OwnTraining, steps: Steps) -> None:
     """Train for the epochs of the schedule, and report the means of what the steps measure after each.
 
     `parts` are all that changes in an epoch, by name: modules, in training mode when an epoch begins, and optimizers.

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from proser_core.errors import CheckpointError
+from proser_core.errors import CheckpointError, ConfigError
 from proser_core.generative import c2ae, gfrosr
 from proser_core.generative.autoencoder import AUTOENCODER
 from proser_core.generative.autoencoding_gan import AUTOENCODING_GAN
@@ -45,7 +45,7 @@ OWN_NETWORKS: dict[str, OwnNetwork[Any]] = Named(
 
 def restored(name: str, schedule: Mapping[str, Any], shape: TaskShape, path: Path) -> nn.Module:
     """A trained network from its weights, as `schedule` sized it, in evaluation mode. Raises CheckpointError for one
-    that is not known here, or weights that do not fit."""
+    that is not known here, for a schedule that is not its own, and for weights that do not fit."""
     if name not in OWN_NETWORKS:
         raise CheckpointError(
             f"{path} has the weights of a network {name!r}, and there is {', '.join(OWN_NETWORKS)}; import the module "
@@ -53,4 +53,11 @@ def restored(name: str, schedule: Mapping[str, Any], shape: TaskShape, path: Pat
         )
     network = OWN_NETWORKS[name]
     kind: type[Schedule] = type(network.schedules["quick"])
-    return network.restored(shape, from_json(kind, dict(schedule)), path)
+    try:
+        own = from_json(kind, dict(schedule))
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{path} has the weights of a network {name!r} whose schedule cannot be read ({error}); load it with the "
+            "version of proser that saved it, or fetch it again"
+        ) from error
+    return network.restored(shape, own, path)

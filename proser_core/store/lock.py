@@ -29,13 +29,13 @@ def absent_folders(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> Iterator[None]:
+def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = (), uri: str = "") -> Iterator[None]:
     """Hold the storage's lock: two runs would write over each other's checkpoints.
 
-    `work` names the holder in the error of a second run. The folders `made` for this work, the storage first, are
-    deleted where it leaves nothing in them, as a refused command does. Raises InUseError where another run works
-    there; ConfigError where the file system has no locks over all machines that start runs, as NFS 4, EFS and Lustre
-    have; StorageError where the work fills the disk.
+    `work` names the holder in the error of a second run, and `uri` the storage where this folder is its mirror. The
+    folders `made` for this work, the storage first, are deleted where it leaves nothing in them, as a refused command
+    does. Raises InUseError where another run works there; ConfigError where the file system has no locks over all
+    machines that start runs, as NFS 4, EFS and Lustre have; StorageError where the work fills the disk.
     """
     with disk_full_errors(storage), (storage / LOCK).open("a+", encoding="utf-8") as lock:
         try:
@@ -46,7 +46,8 @@ def exclusive_storage(storage: Path, work: str, made: Sequence[Path] = ()) -> It
                 "each other; give a folder on one that can, such as a local disk or NFS 4"
             ) from error
         if not (taken and os.fstat(lock.fileno()).st_nlink):  # without a link, the run before deleted it just now
-            raise InUseError(f"another run works in {storage}: {_holder(lock)}; wait for it, or give another folder")
+            place, another = (uri, "--storage") if uri else (storage, "folder")
+            raise InUseError(f"another run works in {place}: {_holder(lock)}; wait for it, or give another {another}")
         with suppress(OSError):  # a full disk is for the work to find, and `clean` frees it
             _sign(lock, f"{work}, ")
         try:

@@ -11,7 +11,8 @@ from ray_nodes import Head, free_ports, head_node, node
 from small_disks import with_disk_at
 
 from pipelines.cluster import session
-from pipelines.cluster.address import check_job, resolve_address
+from pipelines.cluster.address import check_job, check_storage_visible, resolve_address
+from pipelines.storage.storage import Storage
 from proser_core.errors import ClusterError
 
 JOIN = """
@@ -115,6 +116,17 @@ def test_a_storage_that_one_machine_does_not_see_is_refused(head: Head, tmp_path
     with node([f"--address={head.address}", "--num-cpus=2"], head.environment, head.folder / "second.log", hidden):
         assert f"the storage {storage} is not visible on" in the_line(join(head, storage))
         assert join(head, tmp_path).stdout == "CPUs: 3.0\n"
+
+
+def test_a_machine_that_has_not_looked_at_the_storage_in_time_is_named_and_does_not_lack_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.join("")
+    check_storage_visible(Storage(tmp_path))
+    monkeypatch.setattr("pipelines.cluster.address.STORAGE_CHECK_TIMEOUT_S", 0.0)
+    with pytest.raises(ClusterError, match=r"is not visible on \d+\.\d+\.\d+\.\d+ \(no answer within 0 s\); give a"):
+        check_storage_visible(Storage(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_auto_without_a_cluster_on_this_machine_says_how_to_start_one(

@@ -94,6 +94,15 @@ class TestAFinishedFolder:
         second.sync([second.root / "sweep/s"])
         assert load_if_complete(second.root / "sweep/s") is not None
 
+    def test_takes_those_that_it_links_to_along_where_all_are_finished_here_alone(self, machines: Machines) -> None:
+        first, second = machines.mirror("first"), machines.mirror("second")
+        (first.root / "sweep/s").mkdir(parents=True)
+        linked = artefact(first.root / "trials/k", a="1")
+        write_manifest(first.root / "sweep/s", {}, BuildResult(linked=(linked,)))
+        first.sync([first.root / "sweep/s"])
+        second.sync([second.root / "sweep/s"])
+        assert load_if_complete(second.root / "sweep/s") is not None
+
     @pytest.mark.parametrize("count", [1, 2])
     def test_of_which_only_a_part_got_there_is_none(self, machines: Machines, count: int) -> None:
         first, second = machines.mirror("first"), machines.mirror("second")

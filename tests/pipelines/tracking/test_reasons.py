@@ -19,6 +19,8 @@ ANSWERS = {
     503: ("does not answer (too many 503 error responses)", "start it"),
 }
 
+IN_MEMORY = ("sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite+pysqlite:///file::memory:?uri=true")
+
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,10 +52,14 @@ def said_of(uri: str, monkeypatch: pytest.MonkeyPatch) -> str:
         ("/some/folder", "/some/folder"),
         ("file:///some/folder", "file:///some/folder"),
         ("sqlite:mlflow.db", "sqlite:mlflow.db"),
+        ("sqlite://mlflow.db", "sqlite://mlflow.db"),
+        *((uri, uri) for uri in IN_MEMORY),
         ("http:/me:pass@word@host", "...@host"),
     ],
 )
-def test_what_is_no_uri_of_a_server_is_refused_as_such(uri: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_server_and_no_database_that_stays_is_refused_as_such(
+    uri: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = said_of(uri, monkeypatch)
     assert said.startswith(f"MLFLOW_TRACKING_URI is {shown!r}; need a server such as http://HOST:5000, or a database")
 

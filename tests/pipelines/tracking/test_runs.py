@@ -16,12 +16,13 @@ from training_jobs import tiny_recipe
 from pipelines.tracking import trial_runs
 from pipelines.tracking.data_sets import data_sets
 from pipelines.tracking.runs import NOTE, PARENT_TAG, TRIAL_KEY, ParentRun, run_of_its_own
-from pipelines.tracking.sweep_runs import fetch_report
+from pipelines.tracking.sweep_runs import fetch_report, find_run
 from proser_core.errors import TrackingError
 from proser_core.store.store import Artefact
 
 METHOD = {PARENT_TAG: "none", TRIAL_KEY: "method"}
 LOST = {"status": "failed", "reason": "not finite", "metrics": {}}
+CONTROL = {"objective": "cross_entropy"}
 
 
 def everything(parent: ParentRun, report: Artefact, task: Artefact) -> None:
@@ -31,6 +32,7 @@ def everything(parent: ParentRun, report: Artefact, task: Artefact) -> None:
     parent.curve("pretrain", EPOCHS)
     parent.track_trial(finished_row("one"), EPOCHS)
     parent.track_trial({**finished_row("two"), **LOST}, EPOCHS)
+    parent.track_trial({**finished_row("control"), "params": CONTROL, **LOST}, EPOCHS)
     parent.results(report, evaluation("one"))
     parent.end("FINISHED")
 
@@ -44,6 +46,14 @@ def test_work_with_a_key_below_a_run_goes_on_in_the_run_in_which_it_failed(paren
         seen.append((again, parent.client.get_run(again).info.status))
     seen.append((again, parent.client.get_run(again).info.status))
     assert seen == [(run_id, status) for status in ("FAILED", "RUNNING", "FINISHED")]
+
+
+@pytest.mark.parametrize("name", ["Anna's", 'Anna "A"'])
+def test_a_sweep_is_found_by_a_name_with_quotes_and_one_with_both_kinds_by_its_id(name: str, parent: ParentRun) -> None:
+    made = ParentRun.open(name, "its key", {"spaces": "betas"})
+    assert find_run(parent.client, name).info.run_id == made.run_id
+    with pytest.raises(TrackingError, match="give the name or id of a run"):
+        find_run(parent.client, """Anna's "A\"""")
 
 
 def test_a_sweep_without_its_table_may_be_one_of_an_earlier_version(parent: ParentRun, tmp_path: Path) -> None:
@@ -85,7 +95,7 @@ def test_tags_that_only_the_code_reads_are_hidden(parent: ParentRun, report: Art
     everything(parent, report, task)
     shown = {run.info.run_name: run.data.tags for run in runs_of(parent).values()}
     shown = {name: {tag for tag in tags if not tag.startswith("mlflow.")} for name, tags in shown.items()}
-    assert shown == {"sweep": {"proser.selected"}, "one": {"proser.selected"}, "two": set()}
+    assert shown == {"sweep": {"proser.selected"}, "one": {"proser.selected"}, "two": set(), "control": set()}
 
 
 def test_a_parent_has_the_columns_of_its_table_and_the_bias_of_each_method_and_its_files_in_folders(

@@ -9,7 +9,7 @@ from pathlib import Path
 import mlflow
 import pytest
 from pipeline_runs import printed
-from registered_models import Registry, stored_card
+from registered_models import Registry, promoted, rolled_back, stored_card
 
 from pipelines.commands.models import print_models
 from pipelines.tracking.models import load
@@ -54,6 +54,18 @@ def test_the_list_of_one_model_names_the_others(registry: Registry, classifier: 
     other.add(classifier)
     _, text = printed(print_models, registry.name)
     assert f"; --model-name {min(m.name for m in registry.client.search_registered_models())}" in text
+
+
+@pytest.mark.usefixtures("logged_once", "few_resamples")
+def test_a_name_with_an_apostrophe_which_the_ui_takes_is_one_like_others(
+    registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
+) -> None:
+    named = replace(registry, name=f"{registry.name}'s")
+    for each in (bad, classifier):
+        named.add(each)
+    assert promoted(named)[0] == 0
+    assert f"{named.name} in " in printed(print_models, named.name)[1]
+    assert rolled_back(named) == "1"
 
 
 @pytest.mark.usefixtures("logged_once")

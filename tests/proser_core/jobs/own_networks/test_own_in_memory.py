@@ -12,11 +12,12 @@ from small_tasks import random_images
 
 from proser_core.config import CalibrationConfig, Recipe
 from proser_core.errors import CheckpointError, ConfigError
-from proser_core.generative.networks import OWN_NETWORKS
+from proser_core.generative.networks import OWN_NETWORKS, restored
+from proser_core.generative.own_network import TaskShape
 from proser_core.jobs.in_memory import train
 from proser_core.jobs.own_networks.plans import check_servable, with_needs
 from proser_core.networks.folding import for_inference
-from proser_core.recognition.classifier_files import CARD
+from proser_core.recognition.classifier_files import CARD, WEIGHTS
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import export_program
 from proser_core.store.files import read_json
@@ -76,6 +77,13 @@ def test_a_network_that_this_process_does_not_know_is_named(
         CheckpointError, match=r"of a network 'Nearest \(mean\), plain'.* import the module that adds it"
     ):
         OpenSetClassifier.load(tmp_path)
+
+
+def test_a_schedule_of_another_version_is_an_error_of_the_file(classifier: OpenSetClassifier, tmp_path: Path) -> None:
+    classifier.save(tmp_path)
+    schedule = {**classifier.own.schedule, "depth": 9}
+    with pytest.raises(CheckpointError, match=r"'Nearest \(mean\), plain'.*no field of \w+ is called 'depth'"):
+        restored(NEAREST.name, schedule, TaskShape(2, 8), tmp_path / WEIGHTS)
 
 
 def test_it_is_exported_as_a_program(classifier: OpenSetClassifier, tmp_path: Path) -> None:
