@@ -96,6 +96,13 @@ class Cluster:
                         f"Lower cluster.{name} or cluster.{kind.lower()}s_per_worker, "
                         "or give a larger cluster with --cluster.address"
                     )
+            fits = count_workers(nodes, self.config)
+            if workers > fits:  # where one machine has the cores, and another one the GPU
+                raise ClusterError(
+                    f"cluster.{name} {workers} needs {self._shares()} on one machine for each worker; {where} has "
+                    f"room for {fits} on {counted(len(nodes), 'node')}. Lower cluster.{name} or what a worker takes, "
+                    "or give a larger cluster with --cluster.address"
+                )
 
     def with_idle_cores(self, trainings: int, workers: int) -> "Cluster":
         """The same with more cores for each worker, where so many trainings side by side would leave cores idle. On
@@ -128,12 +135,13 @@ class Cluster:
             return ""  # it is not joined yet
         if max(workers, self.config.num_workers) > 1:
             release_lost_groups()
-        nodes = _live_nodes()
-        for kind, each in worker_resources(self.config).items():
-            fits = count_shares(nodes, kind, each)
-            if fits < workers:
-                return f"{counted(workers, 'worker')} of {each:g} {kind}; the cluster has room for {fits} now"
-        return ""
+        fits, shares = count_workers(_live_nodes(), self.config), self._shares()
+        if fits >= workers:
+            return ""
+        return f"{counted(workers, 'worker')} of {shares}; the cluster has room for {fits} now"
+
+    def _shares(self) -> str:
+        return " and ".join(f"{each:g} {kind}" for kind, each in worker_resources(self.config).items())
 
     def call_on_workers(self, function: Callable[..., Any], arguments: tuple[Any, ...], copies: int) -> list[Any]:
         """Results of a function on `copies` workers at once, each with a worker's resources; on one where a worker is

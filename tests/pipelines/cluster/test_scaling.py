@@ -107,6 +107,12 @@ def test_a_plan_is_compared_with_the_full_size(tmp_path: Path) -> None:
         cluster._compare(cluster.grows_to[:2], "the cluster")
 
 
+def test_cores_of_one_machine_and_the_gpu_of_another_are_no_worker(tmp_path: Path) -> None:
+    cluster = Cluster(ClusterConfig(gpus_per_worker=1.0), Storage(tmp_path))
+    with pytest.raises(ClusterError, match="needs 1 CPU and 1 GPU on one machine for each worker; it has room for 0"):
+        cluster._compare([{"CPU": 8.0}, {"CPU": 0.0, "GPU": 1.0}], "it")
+
+
 def test_without_a_file_the_cluster_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert largest_cluster(None, ClusterConfig()) == []
