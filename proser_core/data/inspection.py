@@ -111,5 +111,5 @@ def _mirroring(
     grey = np.repeat(patterns[rows].reshape(-1, SIZE, SIZE, 1), 3, axis=-1)
     labels = np.array([file.label for file in files], np.int64)[rows]
     if not len(labels):
-        return Mirroring(True, "not judged (auto: on): no training image can be read")
+        return Mirroring(True, "not judged: no training image can be read")
     return judge_mirroring(ImageSet(grey, labels, class_names, groups[rows]), class_names, seed=0)

@@ -18,6 +18,7 @@ from pipelines.workflow.trained_split import TrainedSplit
 from proser_core import titles
 from proser_core.baselines.controls import controls
 from proser_core.config import CalibrationConfig, Recipe
+from proser_core.data.mirroring import with_flips
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.jobs.network_choice import trained_control
@@ -72,7 +73,7 @@ def report(
     rates, classes = classifier.known_rates, classifier.classes
     found = {"Which known rate?": rates, "Classes": classes}
     chapters = {title: each.lines() for title, each in found.items() if each is not None}
-    write_report(table, recipe, folder, facts, images.notes, chapters)
+    write_report(table, recipe, folder, facts, with_flips(images.notes, recipe, flip=images.flip), chapters)
     of_model, kept = (evaluation["method"], table.images), classifier.calibration.known_rate
     if rates is not None:
         save(known_rate_curve(rates, kept, *of_model), folder / FIGURES / "known_rate")

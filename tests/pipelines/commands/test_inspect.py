@@ -34,7 +34,7 @@ def test_a_clean_folder_is_described_and_has_no_findings(tmp_path: Path, proser:
         "all 120 x 120 pixels",
         "PNG 12",
         "12, the largest of 1 image; none is divided",
-        "flips    harmless (auto: on): ",
+        "flips    judged harmless: ",
         "No findings.",
     ):
         assert part in re.sub(r" *\n +", " ", text), part
