@@ -10,7 +10,7 @@ from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, 
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
 from pipelines.reports.results_page import TO_BEAT
-from pipelines.reports.scores_page import SCORES_PAGE, choice_facts, scores_page
+from pipelines.reports.scores_page import SCORES_PAGE, choice_facts, compares_scores, scores_page
 from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
 from pipelines.workflow.stages.evaluate import CLASSIFIER, EVALUATION, TEST_SCORES, read_evaluation
@@ -79,7 +79,7 @@ def report(
         save(known_rate_curve(rates, kept, *of_model), folder / FIGURES / "known_rate")
     if classes is not None:
         save(confusion_figure(classes, *of_model), folder / FIGURES / "confusion")
-    if evaluation["choices"]:
+    if compares_scores(evaluation):
         (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation, images.split), encoding="utf-8")
     scores = OpenSetScores.load(evaluated.path / TEST_SCORES)
     save(score_histogram(scores, evaluation["score"]["formula"], images, *of_model), folder / FIGURES / "scores")
@@ -156,7 +156,7 @@ def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:
     if proxy is not None:
         found = ", ".join(f"{METRICS[each]} {percent(proxy[f'dev/{each}'])}" for each in ("auroc", "macro_f1"))
         return [
-            f"Every class is known. Selected on a proxy, with some classes held out: {name}.",
+            f"Every class is known; the fine-tune is that of the proxy, which held some classes out: {name}.",
             f"Unknown classes, on the proxy's validation images and development unknowns: {found}.",
         ]
     own = f"There was nothing to select by; the fine-tune is the recipe's own: {name}."
