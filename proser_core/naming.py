@@ -67,7 +67,8 @@ def check_class_names(names: Sequence[str]) -> None:
     if taken is not None:
         raise DataError(
             f"the class name {taken!r} would mean two things; need another one: {UNKNOWN!r}, in upper or lower case, "
-            "is what a prediction calls an image of no class. Rename it; images of no class are for `proser evaluate`"
+            "is what a prediction calls an image of no class. Rename it; give images of no class to `proser evaluate`, "
+            "beside folders of known classes"
         )
     doubled = next((name for name, look in zip(names, looks, strict=True) if counts[look] > 1), None)
     if doubled is not None:

@@ -112,7 +112,7 @@ def _metrics_table(title: str, found: "FolderMetrics") -> Table:
 
 
 def _known_note(found: "FolderMetrics") -> str:
-    low, high = found.known_interval or (0.0, 1.0)
+    low, high = found.known_interval
     return f"target {100 * found.target_rate:.4g}; 95 % interval {percent(low)} to {percent(high)}"
 
 

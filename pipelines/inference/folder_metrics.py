@@ -15,7 +15,7 @@ from proser_core.titles import METRICS
 
 @dataclass(frozen=True)
 class FolderMetrics:
-    """Fractions; a metric is None where the known or unknown images that it needs are missing."""
+    """Fractions; a metric is None where the unknown images that it needs are missing."""
 
     num_known: int
     num_unknown: int
@@ -23,28 +23,26 @@ class FolderMetrics:
     classes: dict[str, dict[str, float]]
     """By folder: number of images, share accepted as known, and share classified correctly."""
     target_rate: float
-    known_interval: tuple[float, float] | None
+    known_interval: tuple[float, float]
     """The share of known images that the model was calibrated to keep, and the 95 % interval (Wilson) of that kept."""
 
     @property
     def keeps_too_few(self) -> bool:
         """Whether fewer known images stay known than the calibration promises, beyond doubt."""
-        return self.known_interval is not None and self.known_interval[1] < self.target_rate
+        return self.known_interval[1] < self.target_rate
 
 
 def folder_metrics(classifier: OpenSetClassifier, scored: FolderLogits) -> FolderMetrics:
-    """All metrics that the images allow. Images outside the folder of a known class are unknown."""
+    """All metrics that the images allow, some of which are of known classes; those in other folders are unknown."""
     names = classifier.class_names
     targets, scores = scored.targets(names), score(scored.logits, classifier.score_function, classifier.calibration)
     is_known = targets < len(names)
     metrics: dict[str, float | None] = dict.fromkeys(METRICS)
-    interval = None
-    if is_known.any():
-        settings = () if is_known.all() else (1,)  # all unknown classes count as one
-        split = ClassSplit(tuple(range(len(names))), (len(names),), settings)
-        flat = evaluate_settings(scores, targets, targets, split).flat()
-        metrics |= {name: flat[key] for key in flat if (name := key.rpartition("/")[2]) in metrics}
-        interval = wilson_interval(int(scores.accepted[is_known].sum()), int(is_known.sum()))
+    settings = () if is_known.all() else (1,)  # all unknown classes count as one
+    split = ClassSplit(tuple(range(len(names))), (len(names),), settings)
+    flat = evaluate_settings(scores, targets, targets, split).flat()
+    metrics |= {name: flat[key] for key in flat if (name := key.rpartition("/")[2]) in metrics}
+    interval = wilson_interval(int(scores.accepted[is_known].sum()), int(is_known.sum()))
     if not is_known.all():
         metrics["unknown_found"] = float((~scores.accepted[~is_known]).mean())
     classes = _by_folder(scored, targets, scores.predictions, len(names))

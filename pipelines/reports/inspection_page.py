@@ -41,7 +41,7 @@ def facts_of(inspection: Inspection) -> dict[str, str]:
         "sizes": f"all {_size(median)} pixels" if (sides == sides[0]).all() else ends,
         "formats": ", ".join(f"{name} {count:,}" for name, count in formats),
         "groups": f"{len(sizes):,}, the largest of {counted(int(sizes.max()), 'image')}; {_divided(inspection)}",
-        "flips": inspection.mirroring.reason,
+        "flips": f"{inspection.mirroring.reason} (by all training images; a run judges those that it trains on)",
     }
 
 

@@ -17,9 +17,16 @@ def choice_facts(evaluation: Mapping[str, Any]) -> list[str]:
     in a sentence each; nothing where the recipe has no choice and misses none."""
     choices, network = evaluation["choices"], evaluation["network"]
     found = "; ".join(f"{name}: {choice['chosen']}{_best(choice)}" for name, choice in choices.items())
-    scores = f"Scores, {_how(evaluation)} (`tables/{SCORES_PAGE}` has all): {found}." if choices else ""
+    page = f" (`tables/{SCORES_PAGE}` has all)" if compares_scores(evaluation) else ""
+    scores = f"Scores, {_how(evaluation)}{page}: {found}." if choices else ""
     taken = f"Network of the model: {network}." if network else evaluation["passed_over"]
     return [fact for fact in (scores, taken) if fact]
+
+
+def compares_scores(evaluation: Mapping[str, Any]) -> bool:
+    """Whether there are scores, and unknown images to compare them by: what the page is made of."""
+    rows = (row for choice in evaluation["choices"].values() for row in choice["scores"].values())
+    return any(name.rpartition("/")[2] == "auroc" for row in rows for name in row["flat"])
 
 
 def scores_page(evaluation: Mapping[str, Any], split: ClassSplit) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pipelines.tracking.server import tracking_folder
 from pipelines.workflow.expected_images import expected_images
+from pipelines.workflow.own_images import pointing_to_inspection
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.training import TrainingInputs, finetunes_of, spaces_of, stoppable_points
 from proser_core.config import Recipe
@@ -40,10 +41,13 @@ def check_request(request: RunRequest) -> CheckedRun:
             "the classes, which the checkpoint knows. Give --data.num-known and what is unknown, or weights of a "
             "backbone with --network.weights-file"
         )
-    missing = open_data_set(recipe.data.name, data_dir).missing
-    if missing:
-        raise DataError(missing)
+    _check_missing(recipe, data_dir)
     return CheckedRun(recipe, data_dir, None)
+
+
+def _check_missing(recipe: Recipe, data_dir: DataRoot) -> None:
+    if missing := open_data_set(recipe.data.name, data_dir).missing:
+        raise DataError(missing)
 
 
 def check_run(recipe: Recipe, data_dir: DataRoot, pretrained_file: Path | None = None) -> TrainingInputs:
@@ -82,8 +86,13 @@ def _check_start(recipe: Recipe, pretrained_file: Path) -> None:
 
 
 def decided_recipe(recipe: Recipe, data_dir: DataRoot, storage: Path | str) -> Recipe:
-    """The recipe as workers take it. Raises as `check_places`, `for_workers` and `decide_features`."""
+    """The recipe as workers take it. Raises as `check_places`, `for_workers` and `decide_features`, and DataError for a
+    user's own images that cannot be listed, before weights are fetched for them."""
     check_places(recipe, data_dir, storage)
+    if recipe.network.is_of_library and recipe.data.is_own:
+        _check_missing(recipe, data_dir)
+        with pointing_to_inspection(recipe.data, data_dir):
+            expected_images(recipe, data_dir)
     return decide_features(decide_precision(for_workers(recipe)), data_dir)
 
 

@@ -25,6 +25,7 @@ from pipelines.workflow.stages.trial_rows import read_rows
 from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.data_sets import DataRoot
+from proser_core.data.mirroring import with_flips
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
 from proser_core.jobs.further_development import further_images
@@ -50,7 +51,8 @@ def prepared(
         tasks.append(prepare(recipe, inputs, data_dir, session))
         check_batches(recipe, finetunes, tasks[-1].path)
         summary = TaskSummary.read(tasks[-1].path)
-        for name, parts in parts_of_notes(summary.notes, recipe.data).items():
+        notes = with_flips(summary.notes, recipe, flip=summary.flip)
+        for name, parts in parts_of_notes(notes, recipe.data).items():
             for number, part in enumerate(parts):
                 session.say(f"  {part}" if number else f"{name}, class split {recipe.data.split_index}: {part}")
         if recipe.data.flip == "auto":

@@ -21,8 +21,9 @@ from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Re
 from proser_core.config.calibration import AUTO
 from proser_core.data.data_sets import DataRoot, open_data_set
 from proser_core.data.splits.drawing import draw_split
-from proser_core.data.tasks import OpenSetTask
+from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ConfigError, DataError
+from proser_core.jobs.preparing import prepare_inputs
 from proser_core.jobs.selection import finetune_of, ranked
 from proser_core.recognition.calibration import images_needed
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -35,6 +36,8 @@ ALL_CLASSES = "all classes"
 FEW, DRAWS = 0.25, 1000
 """A class of fewer images than this share of the median class is not held out, where one of so many draws avoids it:
 a handful of images can choose nothing."""
+TRIES = 20
+"""Draws of which each is tried where groups of images leave the one before without images to train on or choose by."""
 
 
 def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, session: Session, started: float) -> int:
@@ -44,16 +47,16 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
         recipes = _recipes(recipe, num_classes, data_dir)
         # what is refused is refused before the images are read
         *_, inputs = (check_run(each, data_dir) for each in recipes.values())
-    refit = recipes[ALL_CLASSES]
     session.cluster.check()
     run = open_run_of(session.store, recipe, replace(inputs, spaces=spaces_of(recipe)), ["refit"])
     with mark_run_failed(session.follow(run)):
         session.tracking.track(run.start)
-        task = _read_images(refit, inputs, data_dir, session)
+        task = _read_images(recipes[ALL_CLASSES], inputs, data_dir, session)
         if recipe.data.flip == "auto":
-            recipe, refit = (replace(each, data=task.augmented(each.data)) for each in (recipe, refit))
-            warn_of_mirror(recipe, session.console)
-        chosen = _choose_on_proxy(recipe, task, data_dir, session, run)
+            recipes = {name: replace(each, data=task.augmented(each.data)) for name, each in recipes.items()}
+            warn_of_mirror(recipes[ALL_CLASSES], session.console)
+        refit, proxied = recipes[ALL_CLASSES], recipes.get("proxy")
+        chosen = _choose_on_proxy(proxied, recipe.calibration, task, data_dir, session, run)
         refit = with_batches(refit, len(task.train) if chosen is None else chosen.num_trained)
         if chosen is not None:
             refit = replace(refit, finetune=chosen.finetune, calibration=chosen.calibration)
@@ -108,7 +111,7 @@ def _recipes(recipe: Recipe, num_classes: int, data_dir: DataRoot) -> dict[str, 
 
 def proxy_of(recipe: Recipe, counts: np.ndarray) -> Recipe | None:
     """The recipe with classes held out, or None where there are too few. `counts` int64[K] are the images of each
-    class: the class split is the first, from the recipe's own on, that holds out none of few."""
+    class: the class split is `_drawn` by them."""
     num_classes = len(counts)
     if num_classes == 2:
         return None
@@ -120,10 +123,14 @@ def proxy_of(recipe: Recipe, counts: np.ndarray) -> Recipe | None:
         unknown_settings=(reported,) if reported else (),
         development=f"held-out-{held_out}",
     )
+    return replace(recipe, name=f"{recipe.name}-proxy", data=_drawn(data, counts))
+
+
+def _drawn(data: DataConfig, counts: np.ndarray) -> DataConfig:
+    """With the first class split, from its own on, that holds out no class of few images; its own where each does."""
     few = counts < FEW * np.median(counts)
     drawn = (replace(data, split_index=data.split_index + number) for number in range(DRAWS))
-    data = next((each for each in drawn if not few[_held_out(each, num_classes)].any()), data)
-    return replace(recipe, name=f"{recipe.name}-proxy", data=data)
+    return next((each for each in drawn if not few[_held_out(each, len(counts))].any()), data)
 
 
 def _held_out(data: DataConfig, num_classes: int) -> list[int]:
@@ -176,20 +183,35 @@ class _Chosen:
 
 
 def _choose_on_proxy(
-    recipe: Recipe, task: OpenSetTask, data_dir: DataRoot, session: Session, whole: ParentRun
+    proxy: Recipe | None,
+    calibration: CalibrationConfig,
+    task: OpenSetTask,
+    data_dir: DataRoot,
+    session: Session,
+    whole: ParentRun,
 ) -> _Chosen | None:
-    """Run the proxy of a recipe on the images of all classes, whose run is `whole`; None, which is said, where they are
-    too few for one."""
-    proxy = proxy_of(recipe, _counts(task))
-    if proxy is None:
-        kept = ["fine-tune", *(each for each in ("score", "network") if getattr(recipe.calibration, each) == AUTO)]
-        session.say(
-            f"  2 classes are too few for a proxy: nothing is chosen ({', '.join(kept)}: as the recipe has it), "
-            "and how well unknown images are found is not measured"
-        )
-        return None
-    size = int(np.isin(task.train.targets, draw_split(proxy.data, task.num_known).known).sum())
-    return replace(_choose(with_batches(proxy, size), task.class_names, data_dir, session, whole), num_trained=size)
+    """Run the proxy on the images of all classes, whose run is `whole`. None where there is none, or no class split has
+    images for each of its parts; that is said, with what of `calibration` would have been chosen."""
+    why = "2 classes are too few for a proxy"
+    for _ in range(TRIES):
+        if proxy is None:
+            break
+        try:
+            images = prepare(proxy, prepare_inputs(proxy, data_dir), data_dir, session)
+        except DataError as error:  # of this class split: all images are read
+            why = f"a proxy cannot be made ({error})"
+            following = replace(proxy.data, split_index=proxy.data.split_index + 1)
+            proxy = replace(proxy, data=_drawn(following, _counts(task)))
+        else:
+            size = TaskSummary.read(images.path).counts["train"]
+            chosen = _choose(with_batches(proxy, size), task.class_names, data_dir, session, whole)
+            return replace(chosen, num_trained=size)
+    kept = ["fine-tune", *(each for each in ("score", "network") if getattr(calibration, each) == AUTO)]
+    session.say(
+        f"  {why}: nothing is chosen ({', '.join(kept)}: as the recipe has it), and how well unknown images are found "
+        "is not measured"
+    )
+    return None
 
 
 def _choose(

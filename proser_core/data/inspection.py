@@ -1,7 +1,7 @@
 """`inspect_folder`: a folder of one's own images as it is, before anything is trained on it.
 
-It is read by what a run reads it with: the same classes, formats and limits, near duplicates, groups and decision on
-flips. But nothing is refused: what a run would stop at is a finding.
+It is read by what a run reads it with: the same classes, formats and limits, near duplicates and groups. But nothing is
+refused: what a run would stop at is a finding.
 """
 
 from collections.abc import Callable
@@ -105,11 +105,11 @@ def _kinds(files: list[Listed], photos: list[Photo]) -> Callable[[np.ndarray], n
 def _mirroring(
     files: list[Listed], patterns: np.ndarray, groups: np.ndarray, class_names: tuple[str, ...]
 ) -> Mirroring:
-    """The judgement on mirror images of what is trained on, by the grey patterns uint8[N, SIZE * SIZE] that are at
-    hand."""
+    """The judgement on mirror images of the part train, by the grey patterns uint8[N, SIZE * SIZE] that are at hand. A
+    run draws validation and test images from it first, and may judge otherwise."""
     rows = np.array([file.part == "train" for file in files])
     grey = np.repeat(patterns[rows].reshape(-1, SIZE, SIZE, 1), 3, axis=-1)
     labels = np.array([file.label for file in files], np.int64)[rows]
     if not len(labels):
-        return Mirroring(True, "not judged (auto: on): no training image can be read")
+        return Mirroring(True, "not judged: no training image can be read")
     return judge_mirroring(ImageSet(grey, labels, class_names, groups[rows]), class_names, seed=0)

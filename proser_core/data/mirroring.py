@@ -6,12 +6,13 @@ the image as it is lies nearer in half of all cases: in 49 to 52 % of them for 1
 handwritten digits it is 96 %, for 30 of Omniglot's characters 81 to 83 %. What pixels do not show, this does not see.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image
 
+from proser_core.config import Recipe
 from proser_core.data.image_sets import ImageSet, chunks
 from proser_core.data.near_duplicates import unit
 from proser_core.rng import keyed_generator
@@ -45,6 +46,17 @@ class Mirroring:
         return {FLIPS: self.reason} if self.reason else {}
 
 
+def with_flips(notes: Mapping[str, str], recipe: Recipe, *, flip: bool) -> dict[str, str]:
+    """The notes of a task, that on flips with what the trainings of a recipe do, whatever was judged; `flip` is decided
+    where data.flip is auto."""
+    if FLIPS not in notes:
+        return dict(notes)
+    done = "on" if recipe.data.decided(flip=flip).flips else "off"
+    if recipe.network.is_frozen("finetune"):
+        done = "none of frozen features"
+    return {**notes, FLIPS: f"{done}, {notes[FLIPS]}"}
+
+
 def judge_mirroring(train: ImageSet, names: Sequence[str], seed: int) -> Mirroring:
     """Whether flips harm the training images of the known classes, labels 0..K-1, named in their order.
 
@@ -55,18 +67,18 @@ def judge_mirroring(train: ImageSet, names: Sequence[str], seed: int) -> Mirrori
     (own, _), (of_mirror, nearest) = (_nearest(each, patterns, labels) for each in (patterns, patterns[:, :, ::-1]))
     compared = np.isfinite(own) & (own != of_mirror)
     if not compared.any():
-        return Mirroring(True, "not judged (auto: on): no class has enough images to compare its mirror images with")
+        return Mirroring(True, "not judged: no class has enough images to compare its mirror images with")
     nearer, labels = own[compared] > of_mirror[compared], labels[compared]
     share, count = f"{100 * nearer.mean():.0f} %", f"{len(nearer):,} compared images"
     found = f"{share} of {count} are more like their class than their mirror images"
     odd = [label for label in np.unique(labels) if _is_one_sided(nearer[labels == label], SHARE_OF_CLASS, len(names))]
     if not odd and not _is_one_sided(nearer, SHARE, 1):
-        return Mirroring(True, f"harmless (auto: on): {found} (50 % expected)")
+        return Mirroring(True, f"judged harmless: {found} (50 % expected)")
     odd.sort(key=lambda label: -nearer[labels == label].mean())
     worst = ", ".join(names[label] for label in odd[:5])
     pairs = _look_alikes(train.labels[rows][nearest[compared]], labels, names)
     reasons = [found, f"above all those of {worst}" if worst else "", f"mirrored, {', '.join(pairs)}" if pairs else ""]
-    return Mirroring(False, "harmful (auto: off): " + "; ".join(filter(None, reasons)))
+    return Mirroring(False, "judged harmful: " + "; ".join(filter(None, reasons)))
 
 
 def _is_one_sided(nearer: np.ndarray, share: float, tests: int) -> bool:

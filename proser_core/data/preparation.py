@@ -59,7 +59,7 @@ def make_task(
         val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed, known.groups)
         train, val = known.select(~val_rows), known.select(val_rows)
     development = (
-        images.development(split, seed, count=len(val), apart_from=(known, val, tested))
+        images.development(split, seed, count=len(val), apart_from=(train, tested))
         if config.has_development
         else known.select(np.zeros(0, np.int64))
     )
@@ -222,7 +222,8 @@ class _Images:
 
     def development(self, split: ClassSplit, seed: int, count: int, apart_from: Sequence[ImageSet]) -> ImageSet:
         """`count` images (or all, where there are fewer) of classes that are in no test setting, in no group with one
-        of the training, validation and test images `apart_from`. Raises DataError where none is left."""
+        of the training and test images `apart_from`; a group may be shared with validation, which is not trained on
+        either. Raises DataError where none is left."""
         name = self.config.name if split.development else self.config.development
         pool = self.read(name, "train", split.development or None)
         if name == self.config.name and pool.groups is not None:

@@ -166,10 +166,12 @@ def _proxy(classifier: TrainedClassifier) -> list[str]:
         f"images and {int((~known).sum())} unknown ones.",
     ]
     if proxy.reported:
-        auroc, macro_f1 = (proxy.results[f"{where(len(proxy.reported))}/{name}"] for name in ("auroc", "macro_f1"))
+        named = ("auroc",) if _recalibrated(classifier) else ("auroc", "macro_f1")  # macro-F1 had another threshold
+        measured = (
+            f"{METRICS[name]} {percent(proxy.results[f'{where(len(proxy.reported))}/{name}'])}" for name in named
+        )
         lines.append(
-            f"- {', '.join(proxy.reported)}, by which nothing was chosen: AUROC {percent(auroc)} and macro-F1 "
-            f"{percent(macro_f1)}, on test images."
+            f"- {', '.join(proxy.reported)}, by which nothing was chosen: {' and '.join(measured)}, on test images."
         )
     return lines
 

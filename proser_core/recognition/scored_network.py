@@ -7,6 +7,7 @@ import numpy as np
 from torch import nn
 
 from proser_core.config import Recipe, to_json
+from proser_core.data.mirroring import with_flips
 from proser_core.data.tasks import OpenSetTask
 from proser_core.recognition.class_report import ClassReport
 from proser_core.recognition.embedding_table import index_rows
@@ -49,6 +50,7 @@ class ScoredNetwork:
     ) -> OpenSetClassifier:
         """The network as a classifier, with how its score was chosen and what other scores can be fitted to; it was
         trained on the task by the recipe. The options are fields of `TrainedClassifier`."""
+        notes = with_flips(task.notes, recipe, flip=task.flip)
         return OpenSetClassifier(
             net=net,
             network=recipe.network,
@@ -63,7 +65,7 @@ class ScoredNetwork:
             validation_scores=ValidationScores.of(self.parts, task),
             proxy=proxy,
             controls={name: dict(metrics) for name, metrics in (controls or {}).items()},
-            notes={**task.notes, "Score": self.choice.in_words(proxy is not None)} if self.choice else task.notes,
+            notes={**notes, "Score": self.choice.in_words(proxy is not None)} if self.choice else notes,
             own=own,
             mirror=recipe.calibration.mirror,
             fitting=self._fitting(),

@@ -10,7 +10,7 @@ from pipelines.reports.figures.scores import known_rate_curve, over_known_rate, 
 from pipelines.reports.figures.style import save
 from pipelines.reports.report_files import write_report
 from pipelines.reports.results_page import TO_BEAT
-from pipelines.reports.scores_page import SCORES_PAGE, choice_facts, scores_page
+from pipelines.reports.scores_page import SCORES_PAGE, choice_facts, compares_scores, scores_page
 from pipelines.reports.spaces import OWN_SPACE
 from pipelines.reports.sweep_table import SweepTable, images_title
 from pipelines.workflow.stages.evaluate import CLASSIFIER, EVALUATION, TEST_SCORES, read_evaluation
@@ -18,6 +18,7 @@ from pipelines.workflow.trained_split import TrainedSplit
 from proser_core import titles
 from proser_core.baselines.controls import controls
 from proser_core.config import CalibrationConfig, Recipe
+from proser_core.data.mirroring import with_flips
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.jobs.network_choice import trained_control
@@ -72,13 +73,13 @@ def report(
     rates, classes = classifier.known_rates, classifier.classes
     found = {"Which known rate?": rates, "Classes": classes}
     chapters = {title: each.lines() for title, each in found.items() if each is not None}
-    write_report(table, recipe, folder, facts, images.notes, chapters)
+    write_report(table, recipe, folder, facts, with_flips(images.notes, recipe, flip=images.flip), chapters)
     of_model, kept = (evaluation["method"], table.images), classifier.calibration.known_rate
     if rates is not None:
         save(known_rate_curve(rates, kept, *of_model), folder / FIGURES / "known_rate")
     if classes is not None:
         save(confusion_figure(classes, *of_model), folder / FIGURES / "confusion")
-    if evaluation["choices"]:
+    if compares_scores(evaluation):
         (folder / TABLES / SCORES_PAGE).write_text(scores_page(evaluation, images.split), encoding="utf-8")
     scores = OpenSetScores.load(evaluated.path / TEST_SCORES)
     save(score_histogram(scores, evaluation["score"]["formula"], images, *of_model), folder / FIGURES / "scores")
@@ -155,7 +156,7 @@ def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:
     if proxy is not None:
         found = ", ".join(f"{METRICS[each]} {percent(proxy[f'dev/{each}'])}" for each in ("auroc", "macro_f1"))
         return [
-            f"Every class is known. Selected on a proxy, with some classes held out: {name}.",
+            f"Every class is known; the fine-tune is that of the proxy, which held some classes out: {name}.",
             f"Unknown classes, on the proxy's validation images and development unknowns: {found}.",
         ]
     own = f"There was nothing to select by; the fine-tune is the recipe's own: {name}."

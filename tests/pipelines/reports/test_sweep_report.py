@@ -283,6 +283,12 @@ def test_a_run_says_which_network_it_takes_or_which_better_one_it_passes_over() 
     assert choice_facts(evaluation) == ["The control is better."]
     assert choice_facts({**evaluation, "network": "PROSER", "passed_over": ""}) == ["Network of the model: PROSER."]
     assert choice_facts({**evaluation, "passed_over": ""}) == []
+    scores = {"fDBD": {"development": {}, "flat": {"test/closed_set_accuracy": 0.9}}}
+    choice = {"chosen": "fDBD", "best": {}, "by_development": False, "scores": scores}
+    all_known = {**evaluation, "choices": {"PROSER": choice}, "passed_over": ""}
+    assert choice_facts(all_known) == ["Scores, named in advance: PROSER: fDBD."], "and no page without a column"
+    scores["fDBD"]["flat"]["test/unknown_1/auroc"] = 0.8
+    assert "(`tables/scores.md` has all)" in choice_facts(all_known)[0]
 
 
 def test_the_balanced_accuracy_has_no_column_where_it_has_no_value_or_is_the_accuracy() -> None:

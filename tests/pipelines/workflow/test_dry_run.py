@@ -126,7 +126,7 @@ def test_a_class_called_unknown_is_refused_before_anything_is_decoded(tmp_path: 
     for name in ("cat", "dog", "Unknown"):
         (tmp_path / "images" / name).mkdir(parents=True)
         (tmp_path / "images" / name / "0.png").write_text("not an image")
-    with pytest.raises(DataError, match=r"'Unknown' would mean two things.*for `proser evaluate`"):
+    with pytest.raises(DataError, match=r"'Unknown' would mean two things.*evaluate`, beside folders of known"):
         planned(RECIPES["folder"](), tmp_path / "images", tmp_path)
 
 

@@ -73,9 +73,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_ray: None) ->
     return tmp_path
 
 
-def test_a_run_stops_at_a_class_that_is_too_small_and_points_on(place: Path, proser: Proser) -> None:
+@pytest.mark.parametrize("recipe", ["folder", "folder-pretrained"])
+def test_a_run_stops_at_a_class_that_is_too_small_and_points_on(
+    recipe: str, place: Path, proser: Proser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(place / "own", 6, 2)
-    code, _, error = proser("run", "folder", "--data-dir", "own")
+    monkeypatch.setenv("TORCH_HOME", str(place / "no weights"))
+    code, _, error = proser("run", recipe, "--data-dir", "own")
     assert code == 2
     assert "holds 2 images; a class needs 3 or more" in error
     assert "`proser inspect own -o inspection.html` shows all that is wrong with the images" in error

@@ -32,7 +32,7 @@ def test_groups_are_those_of_a_run(tmp_path: Path, grouping: Grouping) -> None:
     assert bool(len(found.pairs)) == grouping.by_looks
 
 
-def test_the_decision_on_flips_is_that_of_a_run(tmp_path: Path) -> None:
+def test_flips_are_judged_by_all_images_of_training_and_test(tmp_path: Path) -> None:
     root = write(tmp_path, scenes=8, frames=1)
     found = inspect_folder(root, Grouping())
     images = FolderLayout().read(root, "train", size=32)

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from small_tasks import random_images
 
-from proser_core.config import DataConfig, Recipe, from_json, to_json
+from proser_core.config import DataConfig, NetworkConfig, Recipe, from_json, to_json
 from proser_core.data import mirroring
 from proser_core.data.image_sets import ImageSet
-from proser_core.data.mirroring import FLIPS, _independent, _is_one_sided, judge_mirroring
+from proser_core.data.mirroring import FLIPS, _independent, _is_one_sided, judge_mirroring, with_flips
 from proser_core.data.preparation import make_task
 from proser_core.data.readers import digits
 from proser_core.data.tasks import OpenSetTask
@@ -52,7 +53,7 @@ def mirrored_too(images: ImageSet, label: int) -> ImageSet:
 def test_digits_are_no_longer_themselves_when_mirrored(seed: int) -> None:
     found = judge_mirroring(digits.read("train", 8), NAMES, seed)
     assert not found.harmless
-    assert found.reason.startswith("harmful (auto: off): 9")
+    assert found.reason.startswith("judged harmful: 9")
     assert (
         "% of 1,198 compared images are more like their class than their mirror images; above all those of"
         in found.reason
@@ -64,7 +65,7 @@ def test_photos_are(seed: int) -> None:
     images = crops(400, seed=seed)
     found = judge_mirroring(images, images.class_names, seed)
     assert found.harmless
-    assert found.reason.startswith("harmless (auto: on): ")
+    assert found.reason.startswith("judged harmless: ")
 
 
 def test_of_two_images_that_are_each_other_s_nearest_the_second_says_nothing_new() -> None:
@@ -120,7 +121,7 @@ def task(root: Path, tmp_path: Path) -> OpenSetTask:
 
 def test_a_task_keeps_the_decision_and_says_why(task: OpenSetTask) -> None:
     assert not task.flip
-    assert task.notes[FLIPS].startswith("harmful (auto: off): ")
+    assert task.notes[FLIPS].startswith("judged harmful: ")
 
 
 def test_auto_is_what_the_images_say_and_a_word_overrules_them(task: OpenSetTask, tmp_path: Path) -> None:
@@ -129,6 +130,25 @@ def test_auto_is_what_the_images_say_and_a_word_overrules_them(task: OpenSetTask
     artefact = Artefact(tmp_path, "")
     keys = {flip: augmentation(Recipe(data=replace(FOLDER, flip=flip), space=""), artefact)[0] for flip in flips}
     assert keys == flips
+
+
+@pytest.mark.parametrize(
+    ("options", "features", "done"),
+    [
+        ({"flip": "auto"}, "trained", "off"),
+        ({"flip": True}, "trained", "on"),
+        ({"flip": True, "augmentation": "none"}, "trained", "off"),
+        ({"flip": True}, "head-first", "on"),
+        ({"flip": True}, "frozen", "none of frozen features"),
+    ],
+)
+def test_a_note_says_what_is_done_beside_what_was_judged(
+    options: dict[str, Any], features: str, done: str, task: OpenSetTask
+) -> None:
+    network = NetworkConfig(backbone="torchvision:efficientnet_b0", features=features)
+    recipe = Recipe(data=replace(FOLDER, **options), network=network, space="")
+    assert with_flips(task.notes, recipe, flip=task.flip)[FLIPS] == f"{done}, {task.notes[FLIPS]}"
+    assert with_flips({"Score": "gap"}, recipe, flip=task.flip) == {"Score": "gap"}
 
 
 def test_encoded_images_decide_alike(root: Path) -> None:

@@ -71,9 +71,10 @@ class TestRun:
         assert len(found) == 2  # of the proxy and of all classes
         assert found[1][0] == "360"
         assert "\n  1 with images of more than one class\n" in text
-        assert "horizontal flips, class split 0: harmful (auto: off): " in words
+        assert "horizontal flips, class split 0: off, judged harmful: " in words
         assert model.classifier.recipe["data"]["flip"] is False
-        assert {"groups of images", "horizontal flips"} <= model.classifier.notes.keys()
+        assert "groups of images" in model.classifier.notes
+        assert model.classifier.notes["horizontal flips"].startswith("off, judged harmful: ")
 
     def test_each_class_is_in_the_card_with_its_interval(self, model: LoadedModel) -> None:
         counts = np.array(model.classifier.classes.confusion)
@@ -119,7 +120,7 @@ class TestRun:
         assert f"- {proxy.reported[0]}, by which nothing was chosen: AUROC" in model_card(model.classifier)
         results = [path.read_text() for path in run_folder.storage.glob("report/*/results.md")]
         (own,) = [result for result in results if result.startswith("# Results of recipe folder\n")]
-        assert "Every class is known. Selected on a proxy, with some classes held out: beta" in own
+        assert "Every class is known; the fine-tune is that of the proxy, which held some classes out: beta" in own
         card = next(run_folder.storage.glob(f"evaluate/*/classifier/{MODEL_CARD}"))
         assert "nan" not in card.read_text()
 
@@ -180,7 +181,7 @@ class TestRun:
         found = load("models:/proser@candidate").classifier
         assert (found.score_function.name, found.mirror) == (chosen, True)
         assert found.notes["Score"] == f"{chosen}, as in the proxy"
-        assert f"Scores, as in the proxy (`tables/scores.md` has all): PROSER: {chosen}" in again
+        assert f"Scores, as in the proxy: PROSER: {chosen}" in again
         assert found.fitting is not None
         proxy = next(parent for parent in run_folder.parents() if "proxy" in parent.info.run_name)
         with pytest.raises(ConfigError, match=r"calibration\.development, whose images only `proser run` reads"):
@@ -223,3 +224,6 @@ class TestRecalibration:
         assert after.proxy.validation_scores.known_rate(after.proxy.bias) == pytest.approx(0.5, abs=0.05)
         assert after.proxy.metrics()["auroc"] == before.proxy.metrics()["auroc"]
         assert after.proxy.metrics()["macro_f1"] != before.proxy.metrics()["macro_f1"]
+        auroc = r"by which nothing was chosen: AUROC [\d.]+"
+        assert re.search(f"{auroc} and macro-F1 [\\d.]+, on test images", model_card(before))
+        assert re.search(f"{auroc}, on test images", model_card(after)), "no macro-F1 at the threshold before"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from own_digits import NAMES, own_recipe
 from pipeline_runs import RunFolder, printed, write_space
@@ -17,9 +18,11 @@ from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
 from pipelines.tracking.runs import PROXY, PROXY_OF
 from pipelines.tracking.server import NOTE
+from pipelines.workflow.refit import proxy_of
 from pipelines.workflow.requests import RunRequest, SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig, ClusterConfig
+from proser_core.data.splits.drawing import draw_split
 from proser_core.errors import ConfigError, DataError, TrainingError, first_line
 from proser_core.jobs.trials import check_recipe
 
@@ -68,6 +71,36 @@ def test_a_proxy_that_fails_ends_both_runs_as_failed_with_the_reason(my_images: 
     runs = {parent.info.run_name: parent for parent in new}
     assert runs["folder"].data.tags[PROXY] == runs["folder-proxy"].info.run_id
     assert runs["folder-proxy"].data.tags[PROXY_OF] == runs["folder"].info.run_id
+
+
+@pytest.mark.parametrize(
+    ("scenes", "said"),
+    [
+        ({"eight": "123", "five": "4", "four": "5"}, "proxy: 2 classes are known; f"),
+        ({"eight": "123", "five": "4", "four": "4"}, "a proxy cannot be made ("),
+    ],
+    ids=["another draw", "none"],
+)
+def test_a_draw_of_the_proxys_classes_that_leaves_no_images_is_not_the_end(
+    scenes: dict[str, str], said: str, my_images: Path, run_folder: RunFolder, tmp_path: Path
+) -> None:
+    """Two classes of one scene cannot be validated, and one of a scene that is trained on cannot choose."""
+    for name, numbers in scenes.items():
+        for row, path in enumerate(sorted((my_images / name).iterdir())):
+            folder_of_scene = tmp_path / "images" / name / numbers[row % len(numbers)]
+            folder_of_scene.mkdir(parents=True, exist_ok=True)
+            (folder_of_scene / path.name).symlink_to(path)
+    own = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30))
+    data = replace(own.data, group_by="1", group_near_duplicates=False)
+    splits = (replace(data, split_index=index) for index in range(99))
+    equal = np.full(3, 60)
+    first = next(
+        each for each in splits if draw_split(proxy_of(replace(own, data=each), equal).data, 3).known == (1, 2)
+    )
+    out = io.StringIO()
+    with pytest.raises(TrainingError, match="pretraining of class split"):
+        run(RunRequest(replace(own, data=first), tmp_path / "images", run_folder.storage), Console(file=out, width=999))
+    assert said in out.getvalue()
 
 
 def test_a_space_that_is_none_is_refused_before_the_images_are_read(

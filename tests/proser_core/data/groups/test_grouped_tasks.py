@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from scenes import CONFIG, FRAMES, as_jpeg, scene, write_scenes
+from small_tasks import random_images
 
 from proser_core.config import DataConfig, Recipe, digest_of
 from proser_core.data.data_sets import open_data_set
@@ -204,29 +206,24 @@ def test_a_held_out_image_that_belongs_to_a_training_image_does_not_choose(tmp_p
     for copy in sorted((tmp_path / known).iterdir()):
         as_jpeg(Image.open(copy)).save(tmp_path / held_out / f"copy of {copy.stem}.png")
     pool = open_data_set("folder", tmp_path, grouping=Grouping()).load("train", size=16)
-    training = pool.select(np.isin(pool.labels, split.known))
-    assert training.groups is not None
     groups = {image.tobytes(): group for image, group in zip(pool.images, pool.groups, strict=True)}
-    found = make_task(config, tmp_path).development.images
-    assert len(found)
-    assert not {groups[image.tobytes()] for image in found} & set(training.groups.tolist())
-
-
-def test_nor_does_one_that_belongs_to_an_image_of_a_folder_val(tmp_path: Path) -> None:
-    numbers = iter(range(100))
-    for name in ("a", "b", "c"):
-        for part, count in (("train", 4), ("val", 3), ("test", 3)):
-            (tmp_path / part / name).mkdir(parents=True)
-            for row in range(count):
-                scene(next(numbers)).save(tmp_path / part / name / f"{row}.png")
-    config = replace(CONFIG, development="held-out-1")
-    split = draw_split(config, 3)
-    held_out, known = ("abc"[number] for number in (split.development[0], split.known[0]))
-    for copy in sorted((tmp_path / "val" / known).iterdir()):
-        as_jpeg(Image.open(copy)).save(tmp_path / "train" / held_out / f"copy of {copy.stem}.png")
     task = make_task(config, tmp_path)
-    assert len(task.val) == 6
-    assert len(task.development) == 4, "of seven, without the three copies; six are asked for"
+    parts = (task.development.images, task.train.images)
+    chosen_by, trained = ({groups[image.tobytes()] for image in part} for part in parts)
+    assert chosen_by
+    assert chosen_by.isdisjoint(trained)
+
+
+def test_where_each_scene_is_in_every_class_images_of_validated_scenes_choose(tmp_path: Path) -> None:
+    images = iter(random_images(60))
+    for name, day in product("abcdef", range(10)):
+        (tmp_path / name / f"day {day}").mkdir(parents=True)
+        Image.fromarray(next(images)).save(tmp_path / name / f"day {day}" / f"day{day}-{name}.png")
+    proxy = {"num_known": 4, "unknown_settings": (1,), "development": "held-out-1", "group_by": "1"}
+    task = make_task(replace(CONFIG, **proxy), tmp_path)
+    parts = scenes_of(task, tmp_path)
+    assert disjoint(parts)
+    assert scenes_of(replace(task, test=task.development), tmp_path)["test"] == parts["val"]
 
 
 def test_nor_does_one_that_belongs_to_an_image_of_an_unknown_class_of_one_scene(tmp_path: Path) -> None:
