@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,6 +59,7 @@ class Mirror(Storage):
     _seen: dict[str, Stamp] = field(default_factory=dict)
     _uploaded_files: dict[str, str] = field(default_factory=dict)
     _next_poll: float = 0.0
+    _polling: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def address(self) -> dict[str, str]:
@@ -178,7 +180,8 @@ class Mirror(Storage):
 
     def poll(self, folders: Sequence[Path]) -> None:
         """Download what running trainings have reported, and the outcome of those that have ended."""
-        with storage_errors(self.objects), ThreadPoolExecutor(TRANSFERS) as pool:
+        # one at a time: another thread's older listing would delete what this one has downloaded
+        with self._polling, storage_errors(self.objects), ThreadPoolExecutor(TRANSFERS) as pool:
             list(pool.map(functools.partial(self._poll, self._listing(folders)), folders))
 
     def _poll(self, there: Mapping[str, Stamp], folder: Path) -> None:
