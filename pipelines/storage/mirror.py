@@ -17,7 +17,7 @@ from pipelines.storage.storage import Storage
 from pipelines.storage.transfer import download, pull, push, read_manifest
 from proser_core.digests import sha256_of
 from proser_core.jobs.own_networks.spec import OwnJob
-from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, Job
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, STATE, Job
 from proser_core.store.files import cache_folder
 from proser_core.store.lock import IDENTITY
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Manifest, load_if_complete
@@ -186,7 +186,8 @@ class Mirror(Storage):
 
     def _poll(self, there: Mapping[str, Stamp], folder: Path) -> None:
         name = self.name(folder)
-        if name in self._in_step:
+        # a checkpoint here is of heads, which the driver trains: only the finished folder is on the storage
+        if name in self._in_step or (folder / STATE).is_file():
             return
         for file in (EPOCHS, DEVELOPMENT_SCORES, FAILURE):
             stamp = there.get(f"{name}/{file}")
