@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pipelines.console import warn
 from pipelines.output_files import RECIPE
@@ -90,7 +91,8 @@ def _saved(
         may_be_model = [*rows, control] if control and recipe.calibration.network != "proser" else rows
         trials = [_trial(storage, root, store, row) for row in may_be_model]
         task = _task_of(trials[0], store)
-        seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
+        # of the trial: those of a sweep may differ, and its images may be those of another seed too
+        seed = _inputs_of(trials[0])["seed"]
         recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
         networks = Networks(recipe, task, trials[0].path.parent, store)
         plain: PlainTables = (None, None)
@@ -257,7 +259,7 @@ def _task_of(trial: Artefact, store: Storage | None) -> Artefact:
 def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Storage | None) -> Artefact | None:
     """The pretrained network of a trial's class split, from which one that begins from scratch does not begin; None
     where the storage lacks it."""
-    inputs = read_json(trial.path / MANIFEST)["inputs"]
+    inputs = _inputs_of(trial)
     if inputs["weights"]:
         return _input_of(trial, "weights", spec.PRETRAIN, store)
     plan = plan_pretraining(recipe, task, trial.path.parents[1], code=inputs["code"])
@@ -266,4 +268,9 @@ def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Stor
 
 def _input_of(trial: Artefact, name: str, stage: str, store: Storage | None) -> Artefact | None:
     """What a trial was made of, by its digest in the trial's manifest."""
-    return find_content(store, trial.path.parents[1] / stage, read_json(trial.path / MANIFEST)["inputs"][name])
+    return find_content(store, trial.path.parents[1] / stage, _inputs_of(trial)[name])
+
+
+def _inputs_of(trial: Artefact) -> dict[str, Any]:
+    """What decided a trial, by its manifest."""
+    return read_json(trial.path / MANIFEST)["inputs"]
