@@ -26,7 +26,7 @@ from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
 from proser_core.jobs.network_choice import Candidate, choose_network, trained_control
 from proser_core.jobs.network_tables import trained_network
-from proser_core.jobs.selection import Row, finetune_of, ranked
+from proser_core.jobs.selection import Row, finetune_of, num_compared, ranked
 from proser_core.jobs.trials import plan_pretraining
 from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import PlaceholderNet
@@ -67,17 +67,17 @@ def register_best(
     with tempfile.TemporaryDirectory() as place:
         report = fetch_report(client, run, (TABLE, RECIPE), Path(place))
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
-        points = best_rows(table, recipe.finetune, split_index, members)
-        rows = points[:members]
+        rows = best_rows(table, recipe.finetune, split_index, members)
+        points = num_compared(row for row in table.rows if row["split_index"] == rows[0]["split_index"])
         _check(recipe, members)
         folder, network, networks = _saved(table, recipe, rows, storage, say, Path(place))
-        digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name, CHOSEN_AMONG: str(len(points))}
+        digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name, CHOSEN_AMONG: str(points)}
         if members > 1:
             tags["proser.members"] = "; ".join(row["name"] for row in rows)
         made = run_of_model(client, run, network["key"], digest, members)
         images = data_sets(networks.recipe, networks.task)
         found = register(client, made, model or recipe.model_name, folder, digest, tags, images)
-    say(f"{found.name} version {found.version} is {_in_words(network, rows, len(points))}")
+    say(f"{found.name} version {found.version} is {_in_words(network, rows, points)}")
     return found
 
 
@@ -145,9 +145,9 @@ def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> It
 
 
 def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | None, count: int = 1) -> list[Row]:
-    """The trials of all points on one class split, in the order in which a run of the same points would rank them;
-    without an index, on the first. Raises ConfigError for another split and for fewer than `count`, TrackingError for
-    none."""
+    """The `count` best trials of different points on one class split, in the order in which a run of the same points
+    would rank them; without an index, on the first. Raises ConfigError for another split and for fewer than `count`,
+    TrackingError for none."""
     split = next(iter(table.splits)) if split_index is None else split_index
     if split not in table.splits:
         raise ConfigError(f"--split-index got {split}; the sweep has {', '.join(map(str, table.splits))}")
@@ -159,7 +159,7 @@ def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | N
             f"--ensemble got {count}; trials with placeholders that have finished on class split {split}: {len(rows)}. "
             "Give no more, or sweep more points"
         )
-    return rows
+    return rows[:count]
 
 
 def _trial(storage: Path | str, root: Path, store: Storage | None, row: Row) -> Artefact:
