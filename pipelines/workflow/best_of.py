@@ -87,7 +87,7 @@ def _saved(
     """The folder of a saved classifier, which is the best trial of `rows`, the control in its place, or the ensemble of
     all of them; the trial that it is or, of an ensemble, the best one; and the networks of that class split."""
     with _opened(storage, recipe.calibration.reads_embeddings, say) as (root, store):
-        control = trained_control(table.rows, rows[0]["split_index"])
+        control = trained_control(table.rows, rows[0]["split_index"], recipe.finetune)
         may_be_model = [*rows, control] if control and recipe.calibration.network != "proser" else rows
         trials = [_trial(storage, root, store, row) for row in may_be_model]
         task = _task_of(trials[0], store)
