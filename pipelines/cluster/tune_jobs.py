@@ -42,21 +42,24 @@ class TuneJobs:
     def run(self, jobs: Sequence[Job], at_a_time: int, max_seconds: float, retries: int = RETRIES) -> None:
         """Run them for at most `max_seconds` (0: no limit); the reason of one that fails is in its folder, and one that
         ends before without an outcome has failed. Those whose machine was low on memory begin again, half as many at a
-        time; where it was one at a time already, up to `retries` times. Raises StorageError where the disk is full."""
+        time, the first one last; where it was one at a time already, up to `retries` times. Raises StorageError where
+        the disk is full."""
         began = time.monotonic()
         crowded = self._run_once(jobs, at_a_time, max_seconds)
         left = max_seconds - (time.monotonic() - began) if max_seconds else 0.0
+        if max_seconds and left <= 0:  # whatever has no outcome was stopped
+            return
         silent = self._unfinished(jobs, "").keys() - crowded.keys()
-        if silent and (left > 0 or not max_seconds):
+        if silent:
             self._fail(jobs, dict.fromkeys(silent, unreported_exit()))
         if at_a_time == 1:
             retries -= 1
-        if crowded and retries >= 0 and left >= 0:
+        if crowded and retries >= 0:
             time.sleep(MEMORY_PAUSE_S)
             again = [job for job in jobs if Path(job.folder).name in crowded]
             fewer = max(1, at_a_time // 2)
             warn(f"a machine is low on memory; starting {counted(len(again), 'training')} again, {fewer} at a time")
-            self.run(again, fewer, left, retries)
+            self.run([*again[1:], again[0]], fewer, left, retries)  # alone, only the first has had the memory
         else:
             self._fail(jobs, crowded)
 

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from pipelines.storage.storage import Storage
 from pipelines.storage.transfer import download, pull, push, read_manifest
 from proser_core.digests import sha256_of
 from proser_core.jobs.own_networks.spec import OwnJob
-from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, Job
+from proser_core.jobs.spec import DEVELOPMENT_SCORES, EPOCHS, FAILURE, STATE, Job
 from proser_core.store.files import cache_folder
 from proser_core.store.lock import IDENTITY
 from proser_core.store.store import MANIFEST, Artefact, BuildResult, Manifest, load_if_complete
@@ -58,6 +59,7 @@ class Mirror(Storage):
     _seen: dict[str, Stamp] = field(default_factory=dict)
     _uploaded_files: dict[str, str] = field(default_factory=dict)
     _next_poll: float = 0.0
+    _polling: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def address(self) -> dict[str, str]:
@@ -178,12 +180,14 @@ class Mirror(Storage):
 
     def poll(self, folders: Sequence[Path]) -> None:
         """Download what running trainings have reported, and the outcome of those that have ended."""
-        with storage_errors(self.objects), ThreadPoolExecutor(TRANSFERS) as pool:
+        # one at a time: another thread's older listing would delete what this one has downloaded
+        with self._polling, storage_errors(self.objects), ThreadPoolExecutor(TRANSFERS) as pool:
             list(pool.map(functools.partial(self._poll, self._listing(folders)), folders))
 
     def _poll(self, there: Mapping[str, Stamp], folder: Path) -> None:
         name = self.name(folder)
-        if name in self._in_step:
+        # a checkpoint here is of heads, which the driver trains: only the finished folder is on the storage
+        if name in self._in_step or (folder / STATE).is_file():
             return
         for file in (EPOCHS, DEVELOPMENT_SCORES, FAILURE):
             stamp = there.get(f"{name}/{file}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pipelines.console import warn
 from pipelines.output_files import RECIPE
@@ -25,7 +26,7 @@ from proser_core.errors import ConfigError, TrackingError
 from proser_core.jobs import spec
 from proser_core.jobs.network_choice import Candidate, choose_network, trained_control
 from proser_core.jobs.network_tables import trained_network
-from proser_core.jobs.selection import Row, finetune_of, ranked
+from proser_core.jobs.selection import Row, finetune_of, num_compared, ranked
 from proser_core.jobs.trials import plan_pretraining
 from proser_core.networks.ensembles import EnsembleNet
 from proser_core.networks.nets import PlaceholderNet
@@ -66,17 +67,17 @@ def register_best(
     with tempfile.TemporaryDirectory() as place:
         report = fetch_report(client, run, (TABLE, RECIPE), Path(place))
         table, recipe = read_table(report), from_json(Recipe, read_json(report / RECIPE))
-        points = best_rows(table, recipe.finetune, split_index, members)
-        rows = points[:members]
+        rows = best_rows(table, recipe.finetune, split_index, members)
+        points = num_compared(row for row in table.rows if row["split_index"] == rows[0]["split_index"])
         _check(recipe, members)
         folder, network, networks = _saved(table, recipe, rows, storage, say, Path(place))
-        digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name, CHOSEN_AMONG: str(len(points))}
+        digest, tags = sha256_of(folder / CARD), {"proser.recipe": recipe.name, CHOSEN_AMONG: str(points)}
         if members > 1:
             tags["proser.members"] = "; ".join(row["name"] for row in rows)
         made = run_of_model(client, run, network["key"], digest, members)
         images = data_sets(networks.recipe, networks.task)
         found = register(client, made, model or recipe.model_name, folder, digest, tags, images)
-    say(f"{found.name} version {found.version} is {_in_words(network, rows, len(points))}")
+    say(f"{found.name} version {found.version} is {_in_words(network, rows, points)}")
     return found
 
 
@@ -86,11 +87,12 @@ def _saved(
     """The folder of a saved classifier, which is the best trial of `rows`, the control in its place, or the ensemble of
     all of them; the trial that it is or, of an ensemble, the best one; and the networks of that class split."""
     with _opened(storage, recipe.calibration.reads_embeddings, say) as (root, store):
-        control = trained_control(table.rows, rows[0]["split_index"])
+        control = trained_control(table.rows, rows[0]["split_index"], recipe.finetune)
         may_be_model = [*rows, control] if control and recipe.calibration.network != "proser" else rows
         trials = [_trial(storage, root, store, row) for row in may_be_model]
         task = _task_of(trials[0], store)
-        seed = read_json(task.path / MANIFEST)["inputs"]["seed"]  # of the trial: those of a sweep may differ
+        # of the trial: those of a sweep may differ, and its images may be those of another seed too
+        seed = _inputs_of(trials[0])["seed"]
         recipe = replace(recipe, data=replace(recipe.data, split_index=rows[0]["split_index"]), seed=seed)
         networks = Networks(recipe, task, trials[0].path.parent, store)
         plain: PlainTables = (None, None)
@@ -143,9 +145,9 @@ def _opened(storage: Path | str, writes: bool, say: Callable[[str], None]) -> It
 
 
 def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | None, count: int = 1) -> list[Row]:
-    """The trials of all points on one class split, in the order in which a run of the same points would rank them;
-    without an index, on the first. Raises ConfigError for another split and for fewer than `count`, TrackingError for
-    none."""
+    """The `count` best trials of different points on one class split, in the order in which a run of the same points
+    would rank them; without an index, on the first. Raises ConfigError for another split and for fewer than `count`,
+    TrackingError for none."""
     split = next(iter(table.splits)) if split_index is None else split_index
     if split not in table.splits:
         raise ConfigError(f"--split-index got {split}; the sweep has {', '.join(map(str, table.splits))}")
@@ -157,7 +159,7 @@ def best_rows(table: SweepTable, own_point: FinetuneConfig, split_index: int | N
             f"--ensemble got {count}; trials with placeholders that have finished on class split {split}: {len(rows)}. "
             "Give no more, or sweep more points"
         )
-    return rows
+    return rows[:count]
 
 
 def _trial(storage: Path | str, root: Path, store: Storage | None, row: Row) -> Artefact:
@@ -257,7 +259,7 @@ def _task_of(trial: Artefact, store: Storage | None) -> Artefact:
 def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Storage | None) -> Artefact | None:
     """The pretrained network of a trial's class split, from which one that begins from scratch does not begin; None
     where the storage lacks it."""
-    inputs = read_json(trial.path / MANIFEST)["inputs"]
+    inputs = _inputs_of(trial)
     if inputs["weights"]:
         return _input_of(trial, "weights", spec.PRETRAIN, store)
     plan = plan_pretraining(recipe, task, trial.path.parents[1], code=inputs["code"])
@@ -266,4 +268,9 @@ def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Stor
 
 def _input_of(trial: Artefact, name: str, stage: str, store: Storage | None) -> Artefact | None:
     """What a trial was made of, by its digest in the trial's manifest."""
-    return find_content(store, trial.path.parents[1] / stage, read_json(trial.path / MANIFEST)["inputs"][name])
+    return find_content(store, trial.path.parents[1] / stage, _inputs_of(trial)[name])
+
+
+def _inputs_of(trial: Artefact) -> dict[str, Any]:
+    """What decided a trial, by its manifest."""
+    return read_json(trial.path / MANIFEST)["inputs"]

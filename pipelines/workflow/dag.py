@@ -29,7 +29,7 @@ from proser_core.data.mirroring import with_flips
 from proser_core.data.tasks import TaskSummary
 from proser_core.digests import sha256_of
 from proser_core.jobs.further_development import further_images
-from proser_core.jobs.selection import ranked
+from proser_core.jobs.selection import num_compared, ranked
 from proser_core.jobs.spec import TRIALS
 from proser_core.jobs.task_checks import check_batches
 from proser_core.recognition.classifier_files import CARD
@@ -154,7 +154,7 @@ def registered(
     went away."""
     (split,) = splits
     recipe, inputs = split.recipe, data_sets(split.recipe, split.task)
-    num_points = len(ranked(trials, recipe.finetune)) if proxy is None else proxy.num_points
+    num_points = num_compared(trials) if proxy is None else proxy.num_points
     tags = {"proser.recipe": recipe.name, CHOSEN_AMONG: str(num_points)}
     folder, run, made = evaluated.path / CLASSIFIER, session.run, list[Registered]()
     digest, key = sha256_of(folder / CARD), read_evaluation(evaluated)["selected"]["key"]

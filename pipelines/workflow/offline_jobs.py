@@ -130,8 +130,8 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
     finished = check_finished(out)
     say(console, f"{out}: storage {storage}, tracking {shown_uri()}")
     with open_session(job.recipe.cluster, storage, console, f"proser import {out}") as session:
-        adopted = adopt_finished(out, finished, session.store, console)
-        inputs, of_space = _inputs(job, results, out, adopted, session.store)
+        adopt_finished(out, finished, session.store, console)
+        inputs, of_space = _inputs(job, results, out, session.store)
         listed = [] if of_space else [[to_json(tuned) for tuned in inputs.finetunes]]
         run = open_run_of(session.store, inputs.recipes[0], inputs, listed)
         return finish_run(inputs, session.follow(run, trains=False), started)
@@ -153,11 +153,11 @@ def check_finished(out: Path) -> list[Path]:
     return folders
 
 
-def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Console) -> dict[Path, Artefact]:
-    """Copy finished folders of a runner's OUT into the storage, and why other trainings failed; the copies by
-    folder."""
+def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Console) -> None:
+    """Copy finished folders of a runner's OUT into the storage, and why other trainings failed."""
     there = sum(load_if_complete(store.root / folder.parent.name / folder.name) is not None for folder in folders)
-    artefacts = {folder: import_artefact(folder, folder.parent.name, store) for folder in folders}
+    for folder in folders:
+        import_artefact(folder, folder.parent.name, store)
     say(console, f"{counted(len(folders) - there, 'finished folder')} copied, {there} there already")
     for failure in (path for stage in RUNNER_FOLDERS for path in out.glob(f"{stage}/*/{spec.FAILURE}")):
         source = failure.parent
@@ -167,7 +167,6 @@ def adopt_finished(out: Path, folders: Sequence[Path], store: Store, console: Co
             for name in (spec.FAILURE,) if goes_on else (spec.EPOCHS, spec.FAILURE):
                 if (source / name).is_file():
                     write_atomically(target / name, (source / name).read_bytes())
-    return artefacts
 
 
 def _has_ended(folder: Path, outs: Sequence[Path]) -> bool:
@@ -205,12 +204,10 @@ def read_results(out: Path) -> Results:
         ) from None
 
 
-def _inputs(
-    job: JobFile, results: Results, out: Path, artefacts: dict[Path, Artefact], store: Store
-) -> tuple[TrainingInputs, bool]:
+def _inputs(job: JobFile, results: Results, out: Path, store: Store) -> tuple[TrainingInputs, bool]:
     """The inputs of the import's run, and whether its fine-tunes are those of the recipe's own search space. Raises
-    ConfigError for what JOB.json lists and `out` does not hold."""
-    task = artefacts.get(out / PREPARE / results.task)
+    ConfigError for what JOB.json lists and neither `out` nor the storage holds."""
+    task = load_if_complete(store.root / PREPARE / results.task)
     if task is None:
         raise ConfigError(f"{out} has no prepared task {results.task}; run `python -m proser_core.job` to its end")
     recorded = read_json(task.path / MANIFEST)["inputs"]

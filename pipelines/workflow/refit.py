@@ -24,7 +24,7 @@ from proser_core.data.splits.drawing import draw_split
 from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.preparing import prepare_inputs
-from proser_core.jobs.selection import finetune_of, ranked
+from proser_core.jobs.selection import finetune_of, num_compared
 from proser_core.recognition.calibration import images_needed
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.validation_scores import Proxy
@@ -237,7 +237,7 @@ def _choose(
     evaluation = read_evaluation(results["evaluated"])
     assert classifier.validation_scores is not None
     measured = evaluation["methods"][evaluation["method"]]["flat"]
-    num_points = len(ranked(results["trials"], recipe.finetune))
+    num_points = num_compared(results["trials"])
     proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported, num_points)
     point, model = evaluation["point"], evaluation["selected"]
     is_control = evaluation["method"] != PROSER

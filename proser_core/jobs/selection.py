@@ -34,6 +34,12 @@ def ranked(rows: Iterable[Row], own: FinetuneConfig) -> list[list[Row]]:
     return sorted(by_point(trained).values(), key=standing, reverse=True)
 
 
+def num_compared(rows: Iterable[Row]) -> int:
+    """Points with placeholders that the best was chosen among, those included that a search compared and stopped."""
+    proser = (row for row in rows if row["objective"] == "proser")
+    return len(by_point(row for row in proser if row["status"] == "finished" or SELECTION_METRIC in row["metrics"]))
+
+
 def by_point(rows: Iterable[Row]) -> dict[Point, list[Row]]:
     """Rows of the same fine-tune together, in the order of their first row."""
     points: dict[Point, list[Row]] = {}

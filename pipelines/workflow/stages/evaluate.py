@@ -128,7 +128,8 @@ def _reports(
         reports[OWN_POINT] = networks.scored(own).report
     others = placeholder_scores(ours.score).items()
     reports |= {name: evaluate(ours.tables, each, task, rate) for name, each in others if name != PROSER}
-    control, of_pretrained = trained_control(rows, recipe.data.split_index), networks.tables(pretrained)
+    control = trained_control(rows, recipe.data.split_index, recipe.finetune)
+    of_pretrained = networks.tables(pretrained)
     of_control = networks.trial_tables(control) if control else None
     reports |= controls(of_pretrained, of_control, task, rate, ours.targets)
     if ours.choice is not None and not ours.choice.suits_plain_networks:

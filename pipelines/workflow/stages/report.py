@@ -109,7 +109,7 @@ def tabulate(splits: Sequence[TrainedSplit], rows: list[Row], spaces: Infos, tri
 
 
 def _baselines(split: TrainedSplit, task: OpenSetTask, rows: list[Row], trial_folders: Path) -> list[Row]:
-    control = trained_control(rows, split.index)
+    control = trained_control(rows, split.index, split.recipe.finetune)
     cross_entropy = load_logits(trial_folders / control["key"] / LOGITS) if control else None
     pretrained, rate = load_logits(split.pretrained.path / LOGITS), split.recipe.calibration.target_rate
     found = controls(pretrained, cross_entropy, task, rate)

@@ -122,6 +122,42 @@ def test_trainings_that_tune_gave_up_begin_again_and_fail_with_the_reason_in_the
     assert all("low on memory" in (tmp_path / name / FAILURE).read_text() for name in ("one", "two"))
 
 
+def test_one_that_has_no_room_even_alone_does_not_keep_the_others_from_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = jobs_that_pause(tmp_path, ("large", "one", "two"))
+
+    def in_turn(tuner: tune.Tuner) -> list[tune.Result]:
+        for text in tuner._local_tuner.param_space["job"]["grid_search"]:
+            folder = Path(json.loads(text)["folder"])
+            folder.mkdir(exist_ok=True)
+            if folder.name == "large":
+                raise RuntimeError(f"Caught unexpected exception: {MESSAGE}")
+            write_manifest(folder, {})
+        return []
+
+    monkeypatch.setattr(tune_jobs, "MEMORY_PAUSE_S", 0.0)
+    monkeypatch.setattr(tune.Tuner, "fit", in_turn)
+    Cluster(ClusterConfig(), Storage(tmp_path / "storage"), _nodes=[{"CPU": 1.0}]).run_jobs(jobs, 1, "large")
+    reasons = {Path(job.folder).name: read_failure(Path(job.folder)) for job in jobs}
+    assert "low on memory" in reasons.pop("large")
+    assert reasons == {"one": "", "two": ""}
+
+
+def test_trainings_without_memory_whose_time_is_up_have_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = jobs_that_pause(tmp_path, ("one", "two"))
+
+    def given_up(tuner: tune.Tuner) -> None:
+        raise RuntimeError(f"Caught unexpected exception: {MESSAGE}")
+
+    monkeypatch.setattr(tune.Tuner, "fit", given_up)
+    cluster = Cluster(ClusterConfig(), Storage(tmp_path / "storage"), _nodes=[{"CPU": 4.0}])
+    cluster.run_jobs(jobs, 1, "given-up", max_seconds=1e-9)
+    assert [read_failure(Path(job.folder)) for job in jobs] == ["", ""]
+
+
 @pytest.mark.parametrize("limit", [0.0, 60.0, 1e-9])
 def test_a_training_that_ends_without_an_outcome_has_failed_unless_its_time_is_up(
     limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,9 @@ from storages import Machines
 
 from pipelines.cluster.cluster import Cluster
 from proser_core.config import ClusterConfig
+from proser_core.jobs import spec
 from proser_core.jobs.embedding import embed_task
+from proser_core.jobs.worker import run_job
 from proser_core.store.store import load_if_complete
 
 
@@ -26,3 +28,23 @@ def test_what_the_driver_trains_is_found_on_another_machine(machines: Machines, 
     there = [other.root / path.relative_to(driver.root) for path in (folder, embeddings.path)]
     other.sync(there)
     assert all(load_if_complete(path) is not None for path in there)
+
+
+@pytest.mark.parametrize("machines", ["file"], indirect=True)
+def test_what_was_interrupted_keeps_its_first_epochs(machines: Machines, tmp_path: Path) -> None:
+    recipe, driver = frozen_recipe(tmp_path), machines.mirror("driver")
+    task = as_artefact(bright_task(), driver.root / "prepare" / "task")
+    embed_task(recipe, task, driver, lambda done, total: None)
+    job = job_of(recipe, "pretrain", task, driver)
+    folder = Path(job.folder)
+
+    def interrupt(metrics: object) -> None:
+        if len(spec.read_epochs(folder)) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_job(job, interrupt)
+    again = machines.mirror("driver")
+    again.poll([folder])
+    Cluster(ClusterConfig(), again).run_jobs([job], 1, "heads")
+    assert [row["epoch"] for row in spec.read_epochs(folder)] == list(range(recipe.pretrain.epochs))

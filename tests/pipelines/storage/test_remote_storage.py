@@ -1,8 +1,9 @@
 """A storage behind a URI as a whole: it goes away for a while or for good, and holds all that a sweep leaves."""
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pipelines.storage.lease
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.lease import LOCK as REMOTE_LOCK
 from pipelines.storage.mirror import Mirror
-from pipelines.storage.objects import open_objects
+from pipelines.storage.objects import Objects, Stamp, open_objects
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.errors import StorageError
@@ -44,6 +45,38 @@ def test_a_storage_that_goes_away_is_one_clear_error(tmp_path: Path) -> None:
     mirror = Mirror(tmp_path, objects=objects)
     with pytest.raises(StorageError, match=r"does not answer .* the same command continues"):
         mirror.push(artefact(tmp_path / "trials/k", a="1"))
+
+
+@dataclass(frozen=True)
+class SlowToAnswer(Objects):
+    """Whose first listing is on its way until `go_on` is set."""
+
+    listed: threading.Event = field(default_factory=threading.Event)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def listing(self, folder: str) -> dict[str, Stamp]:
+        found = super().listing(folder)
+        if not self.listed.is_set():
+            self.listed.set()
+            self.go_on.wait()
+        return found
+
+
+@pytest.mark.parametrize("machines", ["file"], indirect=True)
+def test_a_poll_with_an_older_listing_deletes_nothing_that_another_has_brought(machines: Machines) -> None:
+    driver, objects = machines.mirror("driver"), SlowToAnswer.from_uri(machines.uri)
+    driver.objects = objects
+    folder = driver.root / "trials/k"
+    with ThreadPoolExecutor() as threads:
+        watching = threads.submit(driver.poll_if_due, [folder])
+        objects.listed.wait()
+        machines.objects.write(f"trials/k/{spec.FAILURE}", b"it diverged")
+        at_a_rung = threads.submit(driver.poll, [folder])
+        wait([at_a_rung], timeout=0.5)  # it ends, or waits for the other
+        objects.go_on.set()
+        watching.result()
+        at_a_rung.result()
+    assert spec.read_failure(folder) == "it diverged"
 
 
 @pytest.mark.slow

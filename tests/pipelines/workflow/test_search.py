@@ -13,6 +13,8 @@ from pipeline_runs import RunFolder, printed, write_space
 from sweep_runs import Done, request, rows_of, stamps
 from training_jobs import tiny_recipe
 
+from pipelines.tracking.versions import CHOSEN_AMONG
+from pipelines.workflow.best_of import register_best
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import TimeUpError
 from pipelines.workflow.sweeping import sweep
@@ -65,6 +67,12 @@ def test_a_search_that_has_ended_is_found_again(searched: tuple, folder: RunFold
     assert stamps(folder) == searched[2]
 
 
+def test_its_best_trial_was_chosen_among_all_points(searched: tuple, folder: RunFolder) -> None:
+    said: list[str] = []
+    register_best("digits, draws", folder.storage, 0, "of_search", say=said.append)
+    assert "the best of 7 points there on development data" in said[0]
+
+
 def test_points_that_were_stopped_stay_so_where_an_interrupted_search_goes_on(
     searched: tuple, folder: RunFolder, spaces: Path
 ) -> None:
@@ -112,5 +120,6 @@ def test_a_run_chooses_among_the_points_that_were_not_stopped(folder: RunFolder,
     assert "stopped" in statuses.values()
     (chosen,) = re.findall("Selected on development data: (.*)", outcome.text)
     assert statuses[chosen] == "finished"
+    assert folder.client.get_model_version(recipe.model_name, "1").tags[CHOSEN_AMONG] == "6"  # its own, and five rates
     assert folder.run(replace(recipe, stop_early=False)).code == 0
     assert {row["status"] for row in rows_of(folder)} == {"finished"}

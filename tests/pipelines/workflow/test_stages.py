@@ -271,8 +271,8 @@ def test_a_control_that_failed_is_no_model(trained: Trained, tmp_path: Path) -> 
 
     found = evaluate("auto")
     assert found["method"] == "PROSER"
-    assert "the control's training failed" in found["network"]
-    with pytest.raises(TrainingError, match="is control, and the control's training failed"):
+    assert "the control was not trained, or failed" in found["network"]
+    with pytest.raises(TrainingError, match="is control, and the recipe's control was not trained, or failed"):
         evaluate("control")
 
 

@@ -10,7 +10,7 @@ from pipelines.reports.results_page import overview
 from pipelines.reports.spaces import methods_of, spaces_of
 from pipelines.workflow.stages.report import tabulate, tabulate_run
 from pipelines.workflow.trained_split import TrainedSplit
-from proser_core.config import FinetuneConfig
+from proser_core.config import FinetuneConfig, named_finetunes, to_json
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs.spec import LOGITS
 from proser_core.recognition.logit_tables import TRAIN, load_logits, save_logits
@@ -22,7 +22,8 @@ INFOS = {"betas": SpaceInfo()}
 def test_the_controls_of_each_class_split_are_scored_from_its_own_networks(split: TrainedSplit, tmp_path: Path) -> None:
     recipe = split.recipe
     other = replace(split, recipe=replace(recipe, data=replace(recipe.data, split_index=1)))
-    control = trial({"objective": "cross_entropy"}, 1, 0.5, "own") | {"objective": "cross_entropy", "key": "control"}
+    params = to_json(named_finetunes.control(recipe.finetune))
+    control = trial(params, 1, 0.5, "own") | {"objective": "cross_entropy", "key": "control"}
     rows = [trial({}, 0, 0.5, "own"), control]
     logits = load_logits(split.pretrained.path / LOGITS)
     (tmp_path / "control").mkdir()

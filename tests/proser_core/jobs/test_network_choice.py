@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from proser_core.config import FinetuneConfig, named_finetunes, to_json
 from proser_core.config.calibration import NetworkName
 from proser_core.errors import TrainingError
-from proser_core.jobs.network_choice import Candidate, choose_network, passed_over
+from proser_core.jobs.network_choice import Candidate, choose_network, passed_over, trained_control
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.evaluation import DevelopmentMetrics, EvaluationReport
 from proser_core.recognition.scored_network import ScoredNetwork
@@ -67,11 +68,22 @@ def test_by_default_nothing_is_chosen() -> None:
     assert choose_network("proser", proser, candidate(0.45)) == (proser, None)
 
 
-def test_a_control_that_failed_leaves_auto_with_proser_and_cannot_be_named() -> None:
+def test_a_control_that_is_missing_leaves_auto_with_proser_and_cannot_be_named() -> None:
     proser = candidate(0.41)
     found, choice = choose_network("auto", proser, None)
     assert found is proser
     assert choice is not None
-    assert choice.in_words() == "PROSER; the control's training failed, so that nothing was chosen"
-    with pytest.raises(TrainingError, match="the control's training failed"):
+    assert choice.in_words() == "PROSER; the control was not trained, or failed, so that nothing was chosen"
+    with pytest.raises(TrainingError, match="control was not trained, or failed"):
         choose_network("control", proser, None)
+
+
+def test_of_several_fine_tunes_by_cross_entropy_the_control_is_that_of_the_recipes_own_point() -> None:
+    own, other = FinetuneConfig(lr=0.01, gamma=0.5), FinetuneConfig(lr=0.1)
+    rows = [
+        {"key": key, "split_index": 0, "status": "finished", "params": to_json(named_finetunes.control(tuned))}
+        for key, tuned in (("other", other), ("own", own))
+    ]
+    assert trained_control(rows, 0, own) == rows[1]
+    assert trained_control(rows, 1, own) is None
+    assert trained_control(rows[:1], 0, own) is None

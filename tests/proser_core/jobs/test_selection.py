@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from proser_core.config import FinetuneConfig, to_json
-from proser_core.jobs.selection import Row, select
+from proser_core.jobs.selection import Row, num_compared, select
 
 DEFAULT = FinetuneConfig()
 
@@ -65,3 +65,19 @@ def test_the_control_and_failed_trials_are_never_chosen() -> None:
     ]
     assert selected(rows)["params"]["beta"] == 0.0
     assert select([rows[0], rows[2]], DEFAULT) is None
+
+
+@pytest.mark.parametrize("has_development", [True, False])
+def test_it_is_chosen_among_those_that_finished_and_those_that_a_search_compared_and_stopped(
+    has_development: bool,
+) -> None:
+    finished: dict[str, Any] = {} if has_development else {"metrics": {}}
+    rows = [
+        row(1.0, 0.1, 0.9, 0.9, objective="cross_entropy"),
+        row(0.0, 0.0, 0.5, 0.1, **finished),
+        row(0.0, 0.0, 0.5, 0.1, split_index=1, **finished),
+        row(10.0, 0.0, 0.4, 0.1, status="stopped", metrics={"dev/macro_f1": 0.4}),
+        row(10.0, 1.0, 0.0, 0.0, status="stopped", metrics={}),  # not started in time
+        row(10.0, 10.0, 0.0, 0.0, status="failed", metrics={}),
+    ]
+    assert num_compared(rows) == 2

@@ -226,7 +226,7 @@ class TestItsBestTrials:
         trial = load_if_complete(folder.storage / "trials" / trials[0]["key"])
         store = Storage(folder.storage)
         networks = Networks(recipe, _task_of(trial, store), trial.path.parent, store)
-        plain = _plain_tables(networks, trial, trained_control(table.rows, 1), store)
+        plain = _plain_tables(networks, trial, trained_control(table.rows, 1, table.own), store)
         place, _ = _classifier(networks, table, trials[:2], None, plain, tmp_path)
         classifier, images = OpenSetClassifier.load(place), OpenSetTask.load(task_of(folder, trials[0])).val.images
         assert (classifier.score_function.name, classifier.mirror, classifier.forward_passes) == ("KNN", True, 2)
