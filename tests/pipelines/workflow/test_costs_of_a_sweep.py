@@ -61,7 +61,7 @@ def test_an_epoch_is_never_cut_in_two_requests(parent: ParentRun, monkeypatch: p
     monkeypatch.setattr(MlflowClient, "log_batch", note)
     epochs = [{"epoch": step, **{f"loss/{part}": 0.1 for part in range(399)}} for step in range(1, 6)]
     parent.track_trial(finished_row("one"), epochs)
-    assert batches == [{0, 1, 2}, {3, 4}, {0, 5}]
+    assert batches == [{1, 2}, {3, 4}, {0, 5}]
 
 
 def session_with_room(store: Storage, trainings: int) -> Mock:
