@@ -114,8 +114,8 @@ class SweepRequest:
     max_hours: float = 0.0
     """Budget for fine-tuning in hours; 0 is no limit. The same command, given again, continues with a new budget."""
     resume: bool = False
-    """Refuse to start a new sweep: only continue one whose pretraining or, after that, a point other than the recipe's
-    own has begun in this storage."""
+    """Refuse to start a new sweep: only continue one whose pretraining, or a point of it after that, has begun in this
+    storage."""
     dry_run: bool = False
     """Print the plan with its estimated time, and stop."""
 

@@ -98,9 +98,8 @@ def _plans(request: SweepRequest, inputs: TrainingInputs, session: Session) -> l
     plans = plan_splits(inputs, session.store)
     if request.resume and not has_begun(plans, session.store):
         raise ConfigError(
-            f"--resume found nothing of this sweep in {session.store.title}, except perhaps a finished pretraining, "
-            "the recipe's own point and its control; give the storage and the options with which the sweep began, or "
-            "omit --resume: finished work is reused"
+            f"--resume found nothing of this sweep in {session.store.title}, except perhaps a finished pretraining; "
+            "give the storage and the options with which the sweep began, or omit --resume: finished work is reused"
         )
     return plans
 

@@ -45,7 +45,7 @@ class SplitPlan:
     embedded_before: int = 0
     """Images whose embeddings another plan has computed before."""
     folders: tuple[Path, ...] = ()
-    """The folders of the next trainings: the pretraining, or the points other than the recipe's own, if any."""
+    """The folders of the next trainings, which are the pretraining or the points."""
 
     @property
     def needs_embeddings(self) -> int:
@@ -124,16 +124,13 @@ def _plan_split(recipe: Recipe, data_inputs: dict[str, Any], inputs: TrainingInp
     store.poll([trial.folder for trial in trials])
     behind = fallen_behind([trial for trial in trials if trial.recipe.finetune in stoppable])
     missing = sum(trial.key not in behind and load_if_complete(trial.folder) is None for trial in trials)
-    points = [trial for trial in trials if not trial.is_control]
-    # sweeps of one recipe share the control and its own point
-    folders = tuple(each.folder for each in points if each.recipe.finetune != recipe.finetune)
-    folders = folders or tuple(each.folder for each in points)
+    points = tuple(trial.folder for trial in trials if not trial.is_control)  # which other points share
     left = epochs_left(trials, stoppable)
-    return replace(plan, pretrained=True, trials=len(trials), missing=missing, epochs=left, folders=folders)
+    return replace(plan, pretrained=True, trials=len(trials), missing=missing, epochs=left, folders=points)
 
 
 def has_begun(plans: Sequence[SplitPlan], store: Storage) -> bool:
-    """Whether there is a pretraining of these in the storage or, where that is finished, one of their points."""
+    """Whether there is a pretraining of these in the storage or, where that is finished, a point of the fine-tunes."""
     folders = [folder for plan in plans for folder in plan.folders]
     store.poll(folders)
     return any(folder.is_dir() for folder in folders)

@@ -155,18 +155,6 @@ def test_resume_with_another_option_begins_nothing_where_the_images_are_there(bl
 
 
 @pytest.mark.usefixtures("again")
-def test_resume_begins_no_sweep_of_which_only_the_own_point_is_there(folder: RunFolder, spaces: Path) -> None:
-    """Every sweep of the recipe has that one and the control."""
-    own = quick_recipe().finetune.beta
-    for name, betas in (("never", "7.0"), ("alone", f"{own}")):
-        write_space(spaces, name, f'{{"beta": tune.grid_search([{betas}])}}')
-    options = {"split_indices": (0,), "resume": True}
-    with pytest.raises(ConfigError, match=r"found nothing of this sweep .* the recipe's own point"):
-        printed(sweep, request(folder, spaces=("never",), **options))
-    assert printed(sweep, request(folder, spaces=("alone",), dry_run=True, **options))[0] == 0
-
-
-@pytest.mark.usefixtures("again")
 def test_resume_goes_on_with_a_pretraining_that_has_begun(folder: RunFolder) -> None:
     recipe = replace(quick_recipe(), pretrain=replace(quick_recipe().pretrain, lr=0.03))
     task = load_if_complete(task_of(folder, {"split_index": 0}))
