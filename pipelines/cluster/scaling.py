@@ -85,7 +85,7 @@ def _launcher_nodes(launched: dict[str, Any], config: ClusterConfig, given: Path
     if unknown and given:
         raise ConfigError(
             f"the cluster file {given} does not say what machines of type {', '.join(unknown)} have; give "
-            f"{BOOTSTRAP} of the head node, where `ray up` has filled that in, or add CPU to their `resources`"
+            f"{BOOTSTRAP} of the head node, which `ray up` completes on AWS and GCP, or add CPU to their `resources`"
         )
     workers.sort(key=lambda node: count_workers([node], config), reverse=True)
     return head + workers[:limit]

@@ -42,7 +42,9 @@ def check_beside_own(setting: str, name: str, config: DataConfig, data_dir: Data
     """Raises ConfigError for the set of a `setting`, such as 'data.unknown is', whose folder is, or would be, one of
     those that are a user's own classes."""
     root = path_of(data_dir)
-    if config.is_own and root and not (root / "train").is_dir() and _has_folder(open_set(name, data_dir)):
+    if not (config.is_own and root) or (root / "train").is_dir():
+        return
+    if _has_folder(open_set(name, data_dir, download=config.download)):
         raise ConfigError(
             f"{setting} {name}, whose files would be a class among yours in {root}; move your classes to train/CLASS "
             "and put its Parquet files beside train/, or name a set without files (outlier set noise, data set digits)"

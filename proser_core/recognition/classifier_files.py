@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,8 +76,9 @@ def write_classifier(classifier: TrainedClassifier, folder: Path) -> None:
             f"{error.filename} is a file, or below one; need a folder to save to: give another path"
         ) from None
     for left in folder.glob(f"{SAVING}*"):
-        if time.time() - left.stat().st_mtime > A_DAY:  # by a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(FileNotFoundError):  # of a save that has just ended
+            if time.time() - left.stat().st_mtime > A_DAY:  # by a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=SAVING, dir=folder) as temporary:
         _write(classifier, Path(temporary))
         for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == CARD):

@@ -50,7 +50,7 @@ class ScoredNetwork:
     ) -> OpenSetClassifier:
         """The network as a classifier, with how its score was chosen and what other scores can be fitted to; it was
         trained on the task by the recipe. The options are fields of `TrainedClassifier`."""
-        notes = with_flips(task.notes, recipe, flip=task.flip)
+        notes = task.notes if own is not None else with_flips(task.notes, recipe, flip=task.flip)
         return OpenSetClassifier(
             net=net,
             network=recipe.network,

@@ -46,6 +46,7 @@ def test_a_set_that_would_be_one_of_the_classes_is_refused(
 
 def test_a_set_without_a_folder_of_its_own_goes_with_the_classes(tmp_path: Path) -> None:
     write_classes(tmp_path)
+    split_of(replace(OWN, outliers=("noise",), development="svhn", download=True), tmp_path)
     for name in ("train_32x32.mat", "test_32x32.mat"):  # of SVHN
         (tmp_path / name).touch()
     for development in ("none", "digits", "svhn"):
