@@ -33,8 +33,8 @@ def write_score(trial: Trial, epochs: int, score: float) -> None:
 
 @dataclass
 class Trainer:
-    """Trains in no time, a trial's score the same at each pause; `budget` is for how many trainings, or parts of one,
-    there is time."""
+    """Trains in no time, a trial's score lower at each pause, so that it matters which is compared; `budget` is for how
+    many trainings, or parts of one, there is time."""
 
     scores: Mapping[str, float]
     budget: int = 10**6
@@ -55,7 +55,7 @@ class Trainer:
                 continue
             self.epochs[trial.name] = pause or length
             if pause:
-                write_score(trial, pause, self.scores[trial.name])
+                write_score(trial, pause, self.scores[trial.name] - percent)
             else:
                 write_manifest(trial.folder, {})
 

@@ -134,6 +134,11 @@ def test_mean_and_deviation_are_of_the_training_images(task):
     np.testing.assert_allclose(task.std, pixels.std(axis=0), rtol=1e-9)
 
 
+def test_a_given_normalisation_takes_their_place():
+    task = make_task(digits_config(normalisation=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6)), None, seed=0)
+    assert (task.mean, task.std) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+
+
 def test_the_same_seed_makes_the_same_task_and_another_another_validation_set(task):
     again, other = make_task(digits_config(), None, seed=0), make_task(digits_config(), None, seed=1)
     np.testing.assert_array_equal(again.val.images, task.val.images)

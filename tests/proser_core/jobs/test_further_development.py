@@ -6,10 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from frozen_features import as_artefact
-from small_tasks import small_task
+from PIL import Image
+from small_tasks import labelled, random_images, small_task
 
 from proser_core.config import CalibrationConfig, DataConfig, Recipe
+from proser_core.data.outliers import grey
 from proser_core.data.readers import digits
+from proser_core.data.tasks import Labelled
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.further_development import check_further, further_images
 from proser_core.jobs.network_tables import load_further
@@ -37,6 +40,36 @@ def test_they_are_drawn_by_the_seed_from_the_training_images_as_many_as_there_ar
     assert rows[0] == rows[1] != rows[2]
     assert all(len(set(each)) == count for each in rows)
     assert np.max(rows) >= 20 * count, "not the first ones alone"
+
+
+def test_a_task_of_another_size_or_count_and_changed_files_have_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawings, store, small = tmp_path / "images" / grey.OMNIGLOT_FOLDER, Store(tmp_path / "storage"), small_task()
+    drawings.mkdir(parents=True)
+    monkeypatch.setattr(grey, "NUM_OMNIGLOT", 6)
+    recipe = replace(RECIPE, calibration=CalibrationConfig(score="auto", development=("omniglot",)))
+
+    def draw(more_rows: int) -> None:
+        for number in range(6):
+            Image.new("1", (105, 105 + more_rows)).save(drawings / f"{number}.png")
+
+    draw(0)
+    tasks = {
+        "small": small,
+        "large": replace(small, train=Labelled(random_images(12, 16), small.train.targets)),
+        "few": replace(small, val=labelled(4, 2)),
+    }
+    stored = {name: as_artefact(task, tmp_path / name) for name, task in tasks.items()}
+
+    def shape(name: str) -> tuple[int, ...]:
+        return load_further(further_images(recipe, stored[name], tmp_path / "images", store))["omniglot"].shape
+
+    assert [shape(name) for name in stored] == [(6, 8, 8, 3), (6, 16, 16, 3), (4, 8, 8, 3)]
+    again = recipe, stored["small"], tmp_path / "images", store
+    before = further_images(*again)
+    draw(1)
+    assert further_images(*again) != before
 
 
 def test_without_a_name_there_are_none(tmp_path: Path) -> None:

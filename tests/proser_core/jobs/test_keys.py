@@ -12,10 +12,12 @@ from small_tasks import digits_config, small_task
 
 from proser_core.config import ClusterConfig, FinetuneConfig, NetworkConfig, PretrainConfig, Recipe, decisive_fields
 from proser_core.digests import digest_of
+from proser_core.generative.osrci import OSRCI
 from proser_core.jobs import spec
 from proser_core.jobs.network_tables import table_inputs
+from proser_core.jobs.own_networks.plans import plan_network
 from proser_core.jobs.preparing import prepare_inputs
-from proser_core.store.store import Artefact
+from proser_core.store.store import Artefact, Store
 
 RECIPE = Recipe(
     data=digits_config(flip=False),
@@ -193,3 +195,44 @@ def test_the_images_and_the_weights_that_it_begins_with_are_in_the_key_of_a_trai
         (one, "weights", False, "newer code"),
     ]
     assert len({digest_of(spec.job_inputs(*given, *each)) for each in made}) == len(made)
+
+
+def test_whatever_decides_a_network_of_a_methods_own_is_in_the_key_of_its_training(tmp_path: Path) -> None:
+    task, another = (as_artefact(small_task(), tmp_path / name) for name in ("task", "another"))
+    recipe, part = replace(RECIPE, precision="fp32"), OSRCI.needs[0]
+    changes: list[dict[str, Any]] = [
+        {},
+        {"network": replace(OSRCI, name="other")},
+        {"schedule": "full"},
+        {"task": another},
+        {"codes": {part: ("newer code",)}},
+        {"codes": {OSRCI.name: ("newer code",)}},
+        *(
+            {"recipe": changed(recipe, {name: value})}
+            for name, value in [
+                ("data.padding", recipe.data.padding + 1),
+                ("seed", recipe.seed + 1),
+                ("precision", "bf16"),
+                ("cluster.gpus_per_worker", 1.0),
+                ("cluster.cpus_per_worker", recipe.cluster.cpus_per_worker + 1),
+            ]
+        ),
+    ]
+    given = {"network": OSRCI, "schedule": "quick", "recipe": recipe, "task": task, "store": Store(tmp_path)}
+    assert len({plan_network(**{**given, **each}).folder for each in changes}) == len(changes)
+
+
+def test_the_weights_and_all_images_are_in_the_key_of_a_networks_tables(tmp_path: Path) -> None:
+    one, another = (as_artefact(small_task(), tmp_path / name) for name in ("one", "another"))
+    for folder in (first := tmp_path / "first", second := tmp_path / "second"):
+        folder.mkdir()
+        (folder / spec.WEIGHTS).write_text(folder.name)
+    made: list[tuple[Artefact, Path, FinetuneConfig | None, Artefact | None]] = [
+        (one, first, RECIPE.finetune, None),
+        (another, first, RECIPE.finetune, None),
+        (one, second, RECIPE.finetune, None),
+        (one, first, None, None),
+        (one, first, RECIPE.finetune, one),
+        (one, first, RECIPE.finetune, another),
+    ]
+    assert len({digest_of(table_inputs(RECIPE, *each)) for each in made}) == len(made)

@@ -147,6 +147,7 @@ def test_a_tie_at_the_bias_goes_to_the_known_class(classifier):
             assert (predictions.indices[row] < 3) == is_known
             assert (predictions.unknown_scores[row] <= 0) == is_known
             assert (predictions.labels[row] != "unknown") == is_known
+            assert predictions.columns(classifier.class_names)["unknown"][row] == (not is_known)
 
 
 def test_the_score_of_an_image_does_not_depend_on_its_batch(classifier):

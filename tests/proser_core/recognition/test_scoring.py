@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_tables import table
 
+from proser_core.errors import DataError
 from proser_core.recognition.calibration import Calibration, calibrate
-from proser_core.recognition.logit_tables import LogitTable
+from proser_core.recognition.logit_tables import EmbeddingTable, LogitTable
 from proser_core.recognition.scores import MaxSoftmaxProbability, PlaceholderGap, UnknownProbability, placeholder_score
+from proser_core.recognition.scores.neighbours import EuclideanNeighbour
 from proser_core.recognition.scoring import score, unknown_probabilities
 
 GAP, MSP = PlaceholderGap(), MaxSoftmaxProbability()
@@ -95,3 +97,15 @@ def test_p_unknown_tells_apart_probabilities_that_round_to_one():
     gaps = np.array([40.0, 50.0, 60.0, 700.0], np.float32)
     logits = LogitTable(np.zeros((4, 2), np.float32), gaps[:, None])  # whose log of a sum, log 2, is no float32
     np.testing.assert_allclose(UnknownProbability()(logits), -2 * np.exp(-gaps.astype(np.float64)), rtol=1e-12)
+
+
+def test_logits_that_are_nan_are_refused_where_a_score_of_embeddings_is_finite():
+    plain, embeddings = table(20), np.random.default_rng(0).standard_normal((20, 5)).astype(np.float32)
+    head = np.zeros((2, 5), np.float32), np.zeros(2, np.float32)
+    nearest = EuclideanNeighbour.fit(EmbeddingTable(plain.known, plain.dummies, embeddings, *head), np.arange(20) % 2)
+    known = plain.known.copy()
+    known[3, 1] = np.nan
+    broken = EmbeddingTable(known, plain.dummies, embeddings, *head)
+    assert np.isfinite(nearest(broken)).all()
+    with pytest.raises(DataError, match="the logits of 1 of 20 images give NaN"):
+        score(broken, nearest, calibrate(nearest(broken), 0.9))
