@@ -67,7 +67,6 @@ def test_the_documented_lines_that_need_torch_alone_take_numpy_images(
 def test_in_onnx_it_is_compared_on_images_that_are_given(
     model: str, encoded: list[bytes], tmp_path: Path, proser: Proser
 ) -> None:
-    pytest.importorskip("onnxruntime")
     for number, content in enumerate(encoded[:5]):
         (tmp_path / f"{number}.png").write_bytes(content)
     (tmp_path / "5.png").write_text("no image")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
-from sweep_tables import PARTS, by_order, drawn, table, trade_off
+from sweep_tables import COUNTS, PARTS, by_count, by_order, drawn, table, trade_off
 
 from pipelines.reports.figures.openness import against_openness
 from pipelines.reports.figures.parallel import parallel_coordinates
@@ -82,14 +82,12 @@ def test_a_method_looks_alike_in_every_figure() -> None:
     rows = [SplitResult("cifar100", 0, MSP, {column.metric: 0.5 for column in columns}, 1.0)]
     reproduced = figures_of("cifar100-openness", [table_column(column, rows, "") for column in columns], "", {})
     found = [against_openness(space, "macro_f1").axes[0], reproduced["against_openness"].axes[0]]
-    found.append(drawn(trade_off(range(1)), place="dev").axes[0])
-    styles = {
-        (line.get_color(), line.get_marker())
-        for axes in found[:2]
-        for line in axes.lines
-        if line.get_label() == MSP or line.get_color() == METHOD_STYLES[MSP]["color"]
-    }
-    assert (METHOD_STYLES[MSP]["color"], METHOD_STYLES[MSP]["marker"]) in styles
+    found.append(drawn(table("num_dummies", COUNTS, range(1), by_count), place="dev").axes[0])
+    for axes in found:
+        named = {bars.get_label(): bars.lines[0] for bars in axes.containers}
+        named |= {line.get_label(): line for line in axes.lines}
+        looks = named[MSP].get_color(), named[MSP].get_marker()
+        assert looks == (METHOD_STYLES[MSP]["color"], METHOD_STYLES[MSP]["marker"])
 
 
 def test_a_title_says_data_set_class_splits_and_seed() -> None:

@@ -78,6 +78,16 @@ class TestTheLock:
         with self.hold(machines, "first"):
             pass
 
+    def test_that_another_run_writes_in_the_same_moment_is_that_runs(
+        self, machines: Machines, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = json.dumps({"token": "x", "mirror": "second", "holder": "proser sweep digits"}).encode()
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "sleep", lambda seconds: machines.objects.write(REMOTE_LOCK, other))
+            with pytest.raises(ConfigError, match="proser sweep digits"), self.hold(machines, "first"):
+                pass
+        assert machines.objects.read(REMOTE_LOCK) == other
+
     @pytest.mark.parametrize("is_read", [True, False], ids=["open terminal", "closed terminal"])
     def test_that_another_run_took_over_interrupts_this_one(
         self, machines: Machines, monkeypatch: pytest.MonkeyPatch, is_read: bool

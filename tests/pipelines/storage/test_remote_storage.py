@@ -27,7 +27,7 @@ from proser_core.store.store import MANIFEST, Artefact, load_if_complete
 
 
 @pytest.mark.usefixtures("s3")
-def test_a_storage_that_is_away_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_is_away_for_a_moment_is_waited_for() -> None:
     with s3_server() as query:
         objects = open_objects(f"s3://{BUCKET}/moment?{query}")
     with ThreadPoolExecutor() as pool:

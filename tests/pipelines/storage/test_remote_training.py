@@ -14,6 +14,7 @@ from training_jobs import ignore, lively_recipe, training_job
 
 from pipelines.cluster.train_worker import run_single_trial
 from pipelines.storage.mirror import Mirror
+from pipelines.storage.objects import Objects
 from pipelines.storage.training_folder import training_folder
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
@@ -146,19 +147,42 @@ class TestATraining:
         self, machines: Machines, driver: Mirror, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         folder, config = driver.root / "trials/k", self.config(driver)
-        for machine, pause, lost_after in (("first", 2, 1), ("second", 2, 9), ("third", 2, 9), ("fourth", 0, 9)):
+        goes = (("first", 2, 1, []), ("second", 1, 9, [1]), ("third", 2, 9, [1, 2]), ("fourth", 2, 9, [1, 2]))
+        for machine, pause, lost_after, scored in (*goes, ("fifth", 0, 9, [1, 2])):
             report, seen = stop_after(lost_after, lambda: None)
             monkeypatch.setattr(tune, "report", report)
             machines.on(machine)
             config["job"]["pause"] = pause
             with pytest.raises(ConnectionError) if lost_after == 1 else nullcontext():
                 run_single_trial(config)
-            assert len(seen) == (machine in ("first", "fourth")), "a pause is not reported"
+            assert len(seen) == (machine in ("first", "fifth")), "a pause is not reported"
             driver.poll([folder])
             scores = spec.read_all_scores(folder)
-            assert [row["epochs"] for row in scores] == ([] if machine == "first" else [2])
-        assert 0 < scores[0][spec.SELECTION_METRIC] <= 1
+            assert [row["epochs"] for row in scores] == scored
+        assert all(0 < row[spec.SELECTION_METRIC] <= 1 for row in scores)
         assert sha256_of(folder / spec.WEIGHTS) == sha256_of(undisturbed / spec.WEIGHTS)
+
+    @ON_FILE
+    def test_uploads_the_checkpoint_of_an_epoch_last(
+        self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A machine that is lost in between leaves no checkpoint of an epoch that the storage does not have."""
+        upload, uploaded = Objects.upload, list[str]()
+
+        def record(objects: Objects, path: Path, name: str) -> None:
+            upload(objects, path, name)
+            uploaded.append(Path(name).name)
+
+        monkeypatch.setattr(Objects, "upload", record)
+        config = self.config(driver)
+        machines.on("first")
+        folder = training_folder(spec.Job(**config["job"]), config["storage"])
+        with folder.localised_job():
+            for file in (spec.STATE, spec.DEVELOPMENT_SCORES, spec.EPOCHS):
+                (folder.path / file).write_bytes(b"of this epoch")
+            folder.publish()
+        assert sorted(uploaded) == sorted((spec.EPOCHS, spec.DEVELOPMENT_SCORES, spec.STATE))
+        assert uploaded[-1] == spec.STATE
 
     def test_brings_its_data_to_a_machine_once_and_leaves_nothing_else_there(
         self, on_s3: Machines, task: Artefact, closed_set_weights: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -57,7 +57,7 @@ def test_an_image_with_two_labels_is_named_as_the_group_that_it_is(tmp_path: Pat
     assert parts_of_notes(task.notes, ungrouped)[REPEATS] == ["images with more than one class: 1"]
 
 
-def test_an_error_of_own_images_points_to_the_command_and_others_do_not(tmp_path: Path) -> None:
+def test_an_error_of_own_images_points_to_the_command_and_others_do_not() -> None:
     points = r"^broken\. `proser inspect own -o inspection\.html` shows all"
     with pytest.raises(DataError, match=points), pointing_to_inspection(DATA, Path("own")):
         raise DataError("broken")

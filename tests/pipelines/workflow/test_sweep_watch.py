@@ -14,11 +14,12 @@ from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import NOTE, ParentRun
 from pipelines.workflow.session import TimeUpError, TrainingSession, mark_run_failed
 from pipelines.workflow.stages.sweep import SweepWatch, sweep
-from pipelines.workflow.stages.trial_rows import TrialRows
+from pipelines.workflow.stages.trial_rows import TrialRows, read_rows
 from pipelines.workflow.trained_split import TrainedSplit
 from proser_core.errors import TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.worker import run_job
+from proser_core.store.store import Artefact
 
 POINTS = (("beta", 1.0), ("beta", 2.0), ("beta", 3.0), ("gamma", 1e38))
 """The last one diverges, and of the others one trains its second epoch."""
@@ -81,6 +82,22 @@ def test_a_budget_that_ends_before_any_point_has_finished_is_no_failure(
     assert shown() == ("KILLED", str(raised.value))
     reopened().start()
     assert shown() == ("RUNNING", "")
+
+
+@pytest.mark.usefixtures("trains_here")
+def test_a_sweep_whose_time_is_up_while_points_are_left_is_not_complete(
+    session: TrainingSession, split: TrainedSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Cluster.run_jobs
+
+    def train_the_first(cluster: Cluster, jobs: list[spec.Job], workers: int, name: str, **more: Any) -> None:
+        train(cluster, jobs[:1], workers, name, **more)
+
+    monkeypatch.setattr(Cluster, "run_jobs", train_the_first)
+    points = [replace(split.recipe.finetune, beta=beta) for beta in (2.0, 3.0)]
+    built = sweep([split], points, {}, [], 60.0, session, tmp_path)
+    assert [row["status"] for row in read_rows(Artefact(tmp_path, ""))] == ["finished", "stopped"]
+    assert not built.complete
 
 
 @pytest.mark.usefixtures("trains_here")

@@ -18,8 +18,6 @@ from proser_core.recognition.onnx_program import check_packages, export_onnx, lo
 from proser_core.recognition.program_check import check_program
 from proser_core.recognition.scores import ScoreFunction
 
-pytest.importorskip("onnxruntime")
-
 RUN_ELSEWHERE = """
 import json, sys, onnxruntime
 import numpy as np

@@ -1,9 +1,11 @@
 """The files that `proser predict` writes: whole or not there, and of any number of classes."""
 
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from pipeline_runs import printed
 from pyarrow import parquet
@@ -14,7 +16,11 @@ from pipelines.inference.prediction_files import FORMATS, open_output
 from pipelines.inference.predictions import PredictedPart
 from proser_core.data.decoding import Failure
 from proser_core.errors import DataError
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.open_set_classifier import Predictions
+from proser_core.recognition.scoring import unknown_probabilities
+
+READ = {".parquet": pd.read_parquet, ".csv": pd.read_csv, ".jsonl": partial(pd.read_json, lines=True)}
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -67,3 +73,18 @@ def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path,
     assert table["error"].tolist() == [*[""] * 50, "it is empty"] * 20
     kept = table[table["error"] == ""].filter(like="p_").to_numpy()
     np.testing.assert_array_equal(kept, np.tile(found.probabilities, (20, 1)))
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_the_nearest_class_of_an_image_whose_known_probabilities_are_all_0_is_of_its_logits(
+    tmp_path: Path, ending: str
+) -> None:
+    classes, scores = ["one", "two", "three"], np.full(2, 1e4, np.float32)
+    logits = LogitTable(np.array([[0, 1, 5], [0, 6, 1]], np.float32), np.zeros((2, 0), np.float32))
+    probabilities = unknown_probabilities(logits, scores, 0.0)
+    assert not probabilities[:, :-1].any()
+    found = Predictions(["unknown"] * 2, np.full(2, 3), scores, probabilities, logits.known.argmax(1))
+    output = tmp_path / f"out{ending}"
+    with open_output(output, classes) as write:
+        write(PredictedPart(["a.png", "b.png"], found, [], np.zeros(0, int), np.zeros(0)))
+    assert READ[ending](output)["nearest_class"].tolist() == ["three", "two"]

@@ -61,6 +61,20 @@ def test_a_better_candidate_takes_the_champions_place_and_a_worse_one_is_refused
     assert kinds == [decisions.PROMOTED, decisions.REFUSED, decisions.FORCED]
 
 
+def test_by_default_a_loss_of_several_points_is_not_tolerated(
+    registry: Registry, classifier: OpenSetClassifier, task: Artefact, closed_set_weights: Path
+) -> None:
+    registry.add(classifier)
+    worse = classifier_of(task, closed_set_weights, noise=0.25)
+    registry.add(worse)
+    loss = classifier.results["dev/closed_set_accuracy"] - worse.results["dev/closed_set_accuracy"]
+    assert loss == pytest.approx(0.06, abs=0.02)
+    code, text = promoted(registry)
+    assert (code, registry.champion) == (1, "1")
+    assert "objection: closed-set accuracy:" in text
+    assert promoted(registry, tolerance=0.2)[0] == 0
+
+
 def test_a_decision_is_a_run_with_a_report_its_intervals_and_a_figure(
     registry: Registry, classifier: OpenSetClassifier, bad: OpenSetClassifier
 ) -> None:
