@@ -25,7 +25,7 @@ def check_starting_point(job: Job) -> None:
 def check_weights(job: Job) -> None:
     """Raises CheckpointError for weights to begin from that are not those that a manifest beside them lists; the next
     run makes them again."""
-    if job.kind == "pretrain":  # a user's own file, whose SHA-256 is in the key; a manifest beside it may be anything
+    if job.kind == "pretrain":  # a user's own file: the key has its SHA-256, and a manifest next to it is not ours
         return
     for path in map(Path, weight_files(job)):
         if not (path.parent / MANIFEST).is_file():

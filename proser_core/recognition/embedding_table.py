@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proser_core.data.image_sets import ImageSource, image_size
+from proser_core.data.image_sets import ImageSource, chunks, image_size
 from proser_core.data.normalisation import Normalisation, are_pixels, evaluation_batches
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import ConfigError
@@ -117,7 +117,7 @@ class _Rows:
         at, images = self.rows[rows], self.images
         if not isinstance(images, np.ndarray):
             return images.batches(at, batch_size)
-        return (images[at[start : start + batch_size]] for start in range(0, len(at), batch_size))
+        return (images[part] for part in chunks(at, batch_size))
 
 
 def task_embeddings(
