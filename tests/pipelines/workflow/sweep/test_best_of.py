@@ -78,6 +78,14 @@ class TestItsBestTrial:
         of_split = {each["name"]: each["metrics"] for each in controls if each["split_index"] == 0}
         assert classifier.controls == {name: pytest.approx(metrics) for name, metrics in of_split.items()}
 
+    def test_has_the_seed_of_its_training_not_that_of_the_sweep(
+        self, swept: object, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seed = quick_recipe().seed
+        monkeypatch.setattr("pipelines.workflow.best_of.from_json", lambda *_: replace(quick_recipe(), seed=seed + 1))
+        register_best(self.NAME, folder.storage, 1, "of_seed")
+        assert load("models:/of_seed/1").classifier.recipe["seed"] == seed
+
     def test_a_first_promotion_says_which_trial_became_the_champion_and_the_next_that_it_is(
         self, swept: tuple, folder: RunFolder
     ) -> None:
