@@ -106,6 +106,11 @@ class Recogniser:
         """No alias is followed any more."""
         self._stop.set()
 
+    def finish(self) -> None:
+        """Wait for the work that has begun, once no more comes."""
+        self._decoders.shutdown()
+        self._batcher.finish()
+
     async def _predicted(
         self, decode: Callable[[], tuple[Message, RequestImages]], hold: Callable[[int], None]
     ) -> tuple[Message, Predictions]:

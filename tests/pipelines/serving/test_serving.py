@@ -34,6 +34,19 @@ from proser_core.errors import ConfigError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 URI = "models:/served@champion"
+HANGS = """
+import sys, time
+from pipelines import cli
+from pipelines.serving import recogniser
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+def hang(classifier, pixels, device):
+    return time.sleep(60) if pixels.any() else predict(classifier, pixels, device)
+
+predict, OpenSetClassifier.predict, recogniser.WORK_TIMEOUT_S = OpenSetClassifier.predict, hang, 0.1
+sys.exit(cli.main())
+"""
+"""The command with a network that loads, and hangs on an image."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +209,24 @@ def test_one_process_reads_its_model_once_and_an_ipv6_address_is_printed_as_a_ur
         in out.getvalue()
     )
     assert read == [tmp_path / "model"]
+
+
+@pytest.mark.slow
+def test_a_server_whose_batch_hangs_says_so_and_ends(
+    classifier: OpenSetClassifier, encoded: list[bytes], tmp_path: Path
+) -> None:
+    classifier.save(tmp_path / "model")
+    (port,) = free_ports(1)
+    command = [sys.executable, "-c", HANGS, "serve", str(tmp_path / "model"), "--port", str(port), "--max-seconds", "1"]
+    address, log = f"http://127.0.0.1:{port}", tmp_path / "log"
+    with running(command, dict(os.environ), log, f"{address}/health") as process, ThreadPoolExecutor(1) as client:
+        client.submit(ask, f"{address}/predict", encoded[0], "image/png")
+        batches = re.compile(rb"proser_batch_images_sum\{.*\} 1")
+        until(lambda: batches.search(urllib.request.urlopen(f"{address}/metrics").read()), process)
+        until(lambda: "stop with Ctrl-C" in log.read_text(), process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 1
+    assert "a batch or the decoding of a request hangs; the server ends without its answer" in log.read_text()
 
 
 @pytest.mark.slow
