@@ -60,20 +60,24 @@ def test_the_threshold_stands_where_scores_are_no_longer_known() -> None:
     assert set(line.get_xdata()) == {-0.5}  # the bias is 0.5
 
 
-def test_the_macro_f1_of_each_setting_and_rate_is_scikit_learns() -> None:
-    classes = np.array([4, 1] * 12 + [4] + [3, 0] * 6)  # 25 images are known: 0.56 of 25 is above 14 in floats
+def test_the_macro_f1_of_each_setting_is_scikit_learns_at_the_share_that_a_threshold_keeps() -> None:
+    classes = np.array([4, 1] * 12 + [4] + [3, 0] * 6)
     targets = np.select([classes == 4, classes == 1], [0, 1], 2)
     task = replace(small_task(), test=Labelled(random_images(37), targets), test_classes=classes)
     generator = np.random.default_rng(0)
     values, guesses = generator.integers(0, 40, 37) / 2, generator.integers(0, 2, 37)
     figure = over_known_rate(OpenSetScores(guesses, values, 2, -9.0), task, "PROSER", "made")
     known = np.sort(values[targets < 2])
+    kept = 100 * np.unique((known[:, None] <= known).mean(axis=0))
+    assert len(kept) < len(known), "some are level"
     *curves, own = figure.axes[0].lines
     assert own.get_label() == "threshold 9.00"  # of the score, as the histogram has it
     for setting, line in zip((1, 2), curves, strict=True):
         rows = (targets < 2) | np.isin(task.test_classes, task.split.unknown_in(setting))
-        for rate, macro_f1 in line.get_xydata():
-            threshold = known[-(-round(2 * rate) * len(known) // 200) - 1]
+        shares = [float(share) for share in line.get_xdata()]
+        assert shares == pytest.approx([share for share in kept if share >= 50])
+        for share, macro_f1 in line.get_xydata():
+            threshold = known[round(share * len(known) / 100) - 1]
             called = np.where(values <= threshold, guesses, 2)[rows]
             assert macro_f1 == pytest.approx(100 * f1_score(targets[rows], called, average="macro"))
 
