@@ -89,7 +89,9 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, meth
         axes.hist(
             scores.scores[rows], edges, density=True, alpha=0.6, color=colour, hatch=hatch, label=f"{label} classes"
         )
-    axes.axvline(-scores.bias, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:.2f}: known to the left")
+    axes.axvline(
+        -scores.bias, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:z.2f}: known to the left"
+    )
     axes.set(xlabel=f"score: {formula}", ylabel="density of test images")
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     entitle(figure, f"{method}: {title}")
@@ -100,6 +102,8 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, meth
 
 def _shown(scores: np.ndarray) -> tuple[float, float]:
     """The range of an axis: all scores, or to the 0.1 or 99.9 percentile where the last ones lie far beyond it."""
+    if len(scores) < 10:
+        return float(scores.min()), float(scores.max())
     low, high = np.percentile(scores, 0.1, method="higher"), np.percentile(scores, 99.9, method="lower")
     first, last, far = scores.min(), scores.max(), FAR * (high - low)
     return float(first if low - first <= far else low), float(last if last - high <= far else high)

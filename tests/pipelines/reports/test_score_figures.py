@@ -19,10 +19,11 @@ from proser_core.recognition.scoring import OpenSetScores
 from proser_core.recognition.validation_scores import ValidationScores
 
 
-def histogram(scores: np.ndarray) -> Figure:
-    return score_histogram(
-        OpenSetScores(np.zeros(len(scores), int), scores, 2, 0.5), "gap", small_task(), "PROSER", "made"
-    )
+def histogram(scores: np.ndarray, bias: float = 0.5) -> Figure:
+    """Of as many of the small task's test images."""
+    task, count = small_task(), len(scores)
+    task = replace(task, test=Labelled(task.test.images[:count], task.test.targets[:count]))
+    return score_histogram(OpenSetScores(np.zeros(count, int), scores, 2, bias), "gap", task, "PROSER", "made")
 
 
 def test_an_image_far_from_all_others_does_not_stretch_the_axis_and_is_counted() -> None:
@@ -31,6 +32,12 @@ def test_an_image_far_from_all_others_does_not_stretch_the_axis_and_is_counted()
     assert usual.get_supxlabel() == ""
     assert stretched.get_supxlabel() == "Not drawn: 1 image far out."
     assert stretched.axes[0].get_xlim()[0] == pytest.approx(usual.axes[0].get_xlim()[0], abs=0.5)
+
+
+def test_all_of_three_images_are_drawn_with_a_threshold_of_zero() -> None:
+    axes = histogram(np.array([-1.0, -0.5, 2.0]), 0.0).axes[0]
+    assert axes.figure.get_supxlabel() == ""
+    assert axes.lines[0].get_label() == "threshold 0.00: known to the left"
 
 
 def test_few_images_are_in_few_bins() -> None:
