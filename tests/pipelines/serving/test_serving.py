@@ -275,7 +275,9 @@ class TestOptions:
         with pytest.raises(ConfigError, match=re.escape(f"--reload-pause got {pause:g}; need seconds from 0")):
             ServeRequest("model", reload_pause=pause)
 
-    @pytest.mark.parametrize("host", ["https://models.example.org", "models.example.org/", "*.example.org", "*:8000"])
+    @pytest.mark.parametrize(
+        "host", ["https://models.example.org", "models.example.org/", "*.example.org", "*:8000", "b\u00fccher.org"]
+    )
     def test_a_host_that_no_request_could_name_is_refused(self, host: str) -> None:
         ServeRequest("model", allowed_hosts=("models.example.org:8000", "*"))
         with pytest.raises(ConfigError, match=rf"--allowed-hosts got '{re.escape(host)}', .*models\.example\.org"):
