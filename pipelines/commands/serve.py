@@ -69,11 +69,11 @@ class ServeRequest:
             raise ConfigError(
                 "--host got an empty name; need an address, such as 127.0.0.1, or 0.0.0.0 for all networks"
             )
-        never = next((host for host in self.allowed_hosts if "/" in host or ("*" in host and host != "*")), None)
+        never = next((host for host in self.allowed_hosts if host != "*" and re.search(r"[/*]|[^!-~]", host)), None)
         if never is not None:
             raise ConfigError(
                 f"--allowed-hosts got {never!r}, which no request names; need whole names of hosts, such as "
-                "models.example.org, or * for any"
+                "models.example.org or xn--bcher-kva.example, or * for any"
             )
         check_port_number(self.port)
         if not 0 <= self.reload_pause <= LONGEST_PAUSE_S:

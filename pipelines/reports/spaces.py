@@ -179,12 +179,12 @@ def published_at(space: Space, point: Point, metric: str) -> float | None:
 
 
 def lead_of(space: Space, metric: str) -> tuple[Point, str] | None:
-    """The one point that a claim puts above others on this metric, and the claim in words."""
+    """The one point of the space that a claim puts above others on this metric, and the claim in words."""
     for claim in space.info.claims:
         leads = [first for first, _ in claim.pairs]
         metrics = [f"{where(setting)}/macro_f1" for setting in _settings(space.table, claim)]
-        if metric in metrics and leads.count(leads[0]) == len(leads):
-            found = _meant(space, leads[0])
+        if metric in metrics and leads and leads.count(leads[0]) == len(leads):
+            found = [point for point in _meant(space, leads[0]) if point in space.points]
             if len(found) == 1:
                 return found[0], claim.says
     return None

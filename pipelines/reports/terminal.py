@@ -52,7 +52,7 @@ def sweep_tables(table: SweepTable) -> list[Table]:
         best = space.ranked[:BEST]
         title = f"{space.title}: {len(best)} of {counted(len(space.points), 'point')}, best on development, %"
         drawn = _tables(table, title, best, columns)
-        drawn[-1].caption = " ".join(gaps(table, space.points)) or None
+        drawn[-1].caption = escape(" ".join(gaps(table, space.points))) or None
         tables += drawn
     return [*tables, *_tables(table, "methods, %", methods_of(table), columns)]
 
@@ -89,7 +89,7 @@ def _width(cell: str) -> int:
 
 
 def _table(title: str, points: Sequence[Point], cells: Mapping[str, Sequence[str]], padding: int) -> Table:
-    drawn = TitledTable(title=title, box=box.SIMPLE_HEAD, padding=(0, padding, 0, 0))
+    drawn = TitledTable(title=escape(title), box=box.SIMPLE_HEAD, padding=(0, padding, 0, 0))
     drawn.add_column("", overflow="fold", min_width=NAME)
     for head in cells:
         drawn.add_column(head, justify="right", no_wrap=True)

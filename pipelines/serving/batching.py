@@ -93,6 +93,10 @@ class Batcher:
         if self.failed >= MAX_FAILURES:
             raise RuntimeError("the last batches failed")
 
+    def finish(self) -> None:
+        """Wait for the batches that have begun."""
+        self._network.shutdown()
+
     async def _work(self) -> None:
         """Until nothing waits."""
         while batch := self._next():

@@ -72,7 +72,7 @@ def _of_json(body: bytes, limits: Limits) -> list[bytes]:
 def _of_form(content_type: str, body: bytes, limits: Limits) -> list[bytes]:
     """The files of a form (RFC 7578); its other fields are ignored. Its parts are counted before they are copied."""
     named = BOUNDARY.search(content_type)
-    boundary = (named[1] or named[2] or "" if named else "").encode("utf-8", "surrogateescape")
+    boundary = (named[1] or named[2] or "" if named else "").encode("latin-1")  # as headers are decoded
     line, whole = b"\r\n--" + boundary, b"\r\n" + body
     count = whole.count(line) - 1
     if count > limits.max_images + OTHER_FIELDS:

@@ -1,5 +1,6 @@
 """The application in this process, under uvicorn."""
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -7,18 +8,21 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from pipelines.console import warn
 from pipelines.serving.application import application
 from pipelines.serving.connection_limits import limited_connections
 from pipelines.serving.recogniser import Options, Recogniser
 from proser_core.errors import ConfigError
 
 BACKLOG = 2048
+STOP_MARGIN_S = 5.0  # in which uvicorn ends the requests that have not ended in time
 
 
 @contextmanager
 def local_server(options: Options, host: str, port: int) -> Iterator[Callable[[float], dict[str, str]]]:
     """Run a server in a thread, and yield a function that returns its state, as `Recogniser.state` does. At the end of
-    the block requests that have begun are answered. Raises ConfigError for a port that is taken meanwhile."""
+    the block requests that have begun are answered; where one hangs, the process ends with exit code 1. Raises
+    ConfigError for a port that is taken meanwhile."""
     recogniser = Recogniser(options)
     config = uvicorn.Config(
         application(recogniser),
@@ -45,9 +49,18 @@ def local_server(options: Options, host: str, port: int) -> Iterator[Callable[[f
             raise RuntimeError("the server has ended")
         return recogniser.state()
 
+    def finish() -> None:
+        thread.join()
+        recogniser.close()
+        recogniser.finish()
+
     try:
         yield state
     finally:
         server.should_exit = True
-        thread.join()
-        recogniser.close()
+        ending = threading.Thread(target=finish, name="ending", daemon=True)
+        ending.start()
+        ending.join(options.longest_request + STOP_MARGIN_S)
+        if ending.is_alive():
+            warn("a batch or the decoding of a request hangs; the server ends without its answer")
+            os._exit(1)  # the interpreter would wait for the threads of that work

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -104,14 +104,6 @@ class Counted:
             self._metrics.request(route, status, time.perf_counter() - started)
 
 
-@dataclass(frozen=True)
-class _Together:
-    metrics: Sequence[Metric]
-
-    def collect(self) -> Sequence[Metric]:
-        return self.metrics
-
-
 def exposition(by_replica: Mapping[str, Sequence[Metric]]) -> bytes:
     """Prometheus' text format of the metrics of all replicas, each with its replica as a label."""
     together: dict[str, Metric] = {}
@@ -123,4 +115,4 @@ def exposition(by_replica: Mapping[str, Sequence[Metric]]) -> bytes:
                 for sample in metric.samples
                 if not sample.name.endswith("_created")
             ]
-    return generate_latest(_Together(list(together.values())))
+    return generate_latest(SimpleNamespace(collect=together.values))

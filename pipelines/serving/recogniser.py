@@ -89,7 +89,8 @@ class Recogniser:
     @property
     def is_ready(self) -> bool:
         """Whether a further request is taken, however large."""
-        return not self.is_full and self._memory.has_room(self.options.limits.max_bytes)
+        pixels = 3 * self.options.limits.max_images * self.model.current.classifier.image_size**2
+        return not self.is_full and self._memory.has_room(self.options.limits.max_bytes + pixels)
 
     def check(self) -> None:
         """Raises RuntimeError where work hangs or batches fail: nothing but a new process helps."""
@@ -105,6 +106,11 @@ class Recogniser:
     def close(self) -> None:
         """No alias is followed any more."""
         self._stop.set()
+
+    def finish(self) -> None:
+        """Wait for the work that has begun, once no more comes."""
+        self._decoders.shutdown()
+        self._batcher.finish()
 
     async def _predicted(
         self, decode: Callable[[], tuple[Message, RequestImages]], hold: Callable[[int], None]

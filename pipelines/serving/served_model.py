@@ -43,13 +43,12 @@ class ServedModel:
         """Whether the URI can mean another version later: an alias, not a number or a folder."""
         return self._uri.startswith("models:") and "@" in self._uri
 
-    def poll(self) -> bool:
-        """Load the version that the alias names now; whether it is another one."""
+    def poll(self) -> None:
+        """Load the version that the alias names now, where it is another one."""
         what = "the registry does not answer, or the alias is gone"
         try:
             now, served = find(connect(), self._uri), self.current.version
-            moved = served is None or (now.number, now.created) != (served.number, served.created)
-            if moved:
+            if served is None or (now.number, now.created) != (served.number, served.created):
                 what = f"version {now.number} cannot be loaded"
                 self.current = self._load()
         except ProserError as error:
@@ -58,8 +57,6 @@ class ServedModel:
             self.problem, self.brief = f"{what} ({reason_of(error)})", what
         else:
             self.problem = self.brief = ""
-            return moved
-        return False
 
     def follow(self, seconds: float, stop: threading.Event) -> None:
         """Poll every so many seconds until `stop`; any other end is a problem."""

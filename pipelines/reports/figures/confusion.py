@@ -32,8 +32,8 @@ def confusion_figure(classes: ClassReport, method: str, title: str) -> Figure:
         names = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names]
         if len(set(names)) < len(names):
             names = [f"{number} {name}" for number, name in enumerate(names, start=1)]
-        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, parse_math=False)
-        axes.set_yticks(range(len(counts)), names[: len(counts)], fontsize=7, parse_math=False)
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+        axes.set_yticks(range(len(counts)), names[: len(counts)], fontsize=7)
     if len(classes.names) <= WRITTEN:
         for (row, column), count in np.ndenumerate(counts):
             if count:

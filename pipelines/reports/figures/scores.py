@@ -23,16 +23,16 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title
     Shows what the target rate costs and what another one would give; it chooses nothing."""
     targets = np.asarray(task.test.targets)
     known = np.sort(scores.scores[targets < task.num_known])
-    rates = np.linspace(0.5, 1.0, 101)
-    thresholds = known[np.ceil(rates * len(known) - 1e-9).astype(int) - 1]  # as `calibrate` counts
+    thresholds = np.unique(np.quantile(known, np.linspace(0.5, 1.0, 101), method="inverted_cdf"))
+    shares = np.searchsorted(known, thresholds, side="right") / len(known)
     curves = {setting: _macro_f1_at(thresholds, scores, task, setting) for setting in task.split.settings}
     figure = Figure(figsize=(6.5, 3.8), layout="constrained")
     axes = figure.add_subplot()
     for position, (setting, curve) in enumerate(curves.items()):
         style = POINT_STYLES[position % len(POINT_STYLES)]
-        axes.plot(100 * rates, 100 * curve, label=in_words(setting), **style, markevery=(3 * position, 15))
+        axes.plot(100 * shares, 100 * curve, label=in_words(setting), **style, markevery=(0.03 * position, 0.15))
     kept = float(accepted(known, scores.bias).mean())
-    axes.axvline(100 * kept, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:.2f}")
+    axes.axvline(100 * kept, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:z.2f}")
     axes.set(xlabel="known test images that stay known, %", ylabel="macro-F1 on test images, %")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -89,7 +89,9 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, meth
         axes.hist(
             scores.scores[rows], edges, density=True, alpha=0.6, color=colour, hatch=hatch, label=f"{label} classes"
         )
-    axes.axvline(-scores.bias, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:.2f}: known to the left")
+    axes.axvline(
+        -scores.bias, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:z.2f}: known to the left"
+    )
     axes.set(xlabel=f"score: {formula}", ylabel="density of test images")
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     entitle(figure, f"{method}: {title}")
@@ -100,6 +102,8 @@ def score_histogram(scores: OpenSetScores, formula: str, task: OpenSetTask, meth
 
 def _shown(scores: np.ndarray) -> tuple[float, float]:
     """The range of an axis: all scores, or to the 0.1 or 99.9 percentile where the last ones lie far beyond it."""
+    if len(scores) < 10:
+        return float(scores.min()), float(scores.max())
     low, high = np.percentile(scores, 0.1, method="higher"), np.percentile(scores, 99.9, method="lower")
     first, last, far = scores.min(), scores.max(), FAR * (high - low)
     return float(first if low - first <= far else low), float(last if last - high <= far else high)

@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.text import Text
 
 from proser_core import titles
 from proser_core.titles import scored
@@ -86,8 +87,11 @@ def drawable(name: str) -> str:
 
 
 def save(figure: Figure, stem: Path) -> None:
-    """Write PNG and SVG, free of dates so that equal results give equal files."""
+    """Write PNG and SVG, free of dates so that equal results give equal files. No text is a formula: names may have
+    dollar signs."""
     stem.parent.mkdir(parents=True, exist_ok=True)
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
     with matplotlib.rc_context({"svg.hashsalt": "proser"}):
         figure.savefig(stem.with_suffix(".png"), dpi=150, metadata={"Software": None})
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})

@@ -29,7 +29,7 @@ let working = 0;
 const $ = (id) => document.getElementById(id);
 const headers = (more) => (token ? { ...more, Authorization: `Bearer ${token}` } : more);
 const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`;
-const number = (value) => String(Number(value.toPrecision(3)));
+const number = (value) => String(Number(value.toPrecision(4)));
 const scored = (value) => (Math.abs(value) < 100 ? value.toPrecision(3) : value.toFixed(0)).replace("-", "−");
 
 function percent(share) {
@@ -197,7 +197,7 @@ function showPrediction(card) {
     .sort((one, other) => other[1] - one[1] || (other[0] === nearest) - (one[0] === nearest)); // rounded, all may be 0
   const words = unknown ? `Of the known classes it is most like ${nearest}.` : "One of the known classes.";
   show(card, unknown ? "unknown" : "known", label, words);
-  const side = unknown ? "above" : "below";
+  const side = unknown ? "above" : "not above";
   card.find(".score p").replaceChildren("Score ", element("b", scored(score)));
   card.find(".score p").append(`, ${side} the threshold of 0`);
   const shown = known.length > SHOWN + 1 ? SHOWN : known.length; // "1 other" takes the row of the class that it hides
@@ -293,6 +293,7 @@ document.addEventListener("dragleave", (event) => {
   if (!event.relatedTarget) $("drop").classList.remove("over");
 });
 document.addEventListener("drop", (event) => {
+  if (!event.dataTransfer.types.includes("Files")) return;
   event.preventDefault();
   $("drop").classList.remove("over");
   add(event.dataTransfer.files);

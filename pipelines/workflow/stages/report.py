@@ -167,6 +167,6 @@ def _selection(evaluation: dict[str, Any], table: SweepTable) -> list[str]:
 def _calibration(calibration: Calibration) -> str:
     low, high = calibration.interval
     return (
-        f"Calibrated on {calibration.num_images} validation images: threshold {-calibration.bias:.4f}; "
+        f"Calibrated on {calibration.num_images} validation images: threshold {-calibration.bias:z.4f}; "
         f"on new known images {percent(low)} to {percent(high)} % stay known (95 % confidence)."
     )

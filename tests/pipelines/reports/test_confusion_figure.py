@@ -13,13 +13,13 @@ COUNTS = ((8, 1, 0, 1), (3, 4, 1, 2), (0, 0, 0, 0), (1, 0, 0, 9))
 
 
 def test_the_figure_has_a_row_for_each_class_and_names_that_are_no_formulas(tmp_path: Path) -> None:
-    named = ClassReport.of_matrix(("$a$", "a class with a name of many words", "owl"), np.array(COUNTS))
+    named = ClassReport.of_matrix((r"$\x$", "a class with a name of many words", "owl"), np.array(COUNTS))
     figure = confusion_figure(named, "PROSER", "own images")
     save(figure, tmp_path / "confusion")
     assert (tmp_path / "confusion.png").stat().st_size > 1000
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [
-        "$a$",
+        r"$\x$",
         "a class with a name of …",
         "owl",
         "unknown",

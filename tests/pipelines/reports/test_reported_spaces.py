@@ -7,10 +7,12 @@ from typing import Any
 from sweep_tables import (
     ALPHAS,
     AT_15,
+    COUNTS,
     GRID,
     PARTS,
     SPLIT,
     by_alpha,
+    by_count,
     by_order,
     by_weights,
     losing,
@@ -42,6 +44,19 @@ def test_published_values_and_claims_are_kept_from_other_class_counts_and_other_
         assert bool(verdicts(space)) == (each is made)
         assert bool(lead_of(space, f"{AT_15}/macro_f1")) == (each is made)
         assert ("paper" in results_page(each).lower()) == (each is made)
+
+
+def test_a_claim_leads_with_a_point_of_the_space_and_with_no_control() -> None:
+    made = table("num_dummies", COUNTS, range(1), by_count)
+    control = "CE control, MaxLogit"
+    for first, second in (({"num_dummies": 1}, control), (control, {"num_dummies": 5})):
+        claims = tuple(
+            Claim(says, pairs, source="here") for says, pairs in (("no pair", ()), ("one", ((first, second),)))
+        )
+        (space,) = spaces_of(replace(made, spaces={"num_dummies": SpaceInfo(claims=claims)}))
+        found = lead_of(space, f"{AT_15}/macro_f1")
+        assert (found is None) == (first == control)
+        assert found is None or (found[0].params["num_dummies"], found[1]) == (1, "one")
 
 
 def test_claims_of_the_paper_are_counted_pair_by_pair() -> None:

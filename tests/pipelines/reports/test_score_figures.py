@@ -19,10 +19,11 @@ from proser_core.recognition.scoring import OpenSetScores
 from proser_core.recognition.validation_scores import ValidationScores
 
 
-def histogram(scores: np.ndarray) -> Figure:
-    return score_histogram(
-        OpenSetScores(np.zeros(len(scores), int), scores, 2, 0.5), "gap", small_task(), "PROSER", "made"
-    )
+def histogram(scores: np.ndarray, bias: float = 0.5) -> Figure:
+    """Of as many of the small task's test images."""
+    task, count = small_task(), len(scores)
+    task = replace(task, test=Labelled(task.test.images[:count], task.test.targets[:count]))
+    return score_histogram(OpenSetScores(np.zeros(count, int), scores, 2, bias), "gap", task, "PROSER", "made")
 
 
 def test_an_image_far_from_all_others_does_not_stretch_the_axis_and_is_counted() -> None:
@@ -31,6 +32,12 @@ def test_an_image_far_from_all_others_does_not_stretch_the_axis_and_is_counted()
     assert usual.get_supxlabel() == ""
     assert stretched.get_supxlabel() == "Not drawn: 1 image far out."
     assert stretched.axes[0].get_xlim()[0] == pytest.approx(usual.axes[0].get_xlim()[0], abs=0.5)
+
+
+def test_all_of_three_images_are_drawn_with_a_threshold_of_zero() -> None:
+    axes = histogram(np.array([-1.0, -0.5, 2.0]), 0.0).axes[0]
+    assert axes.figure.get_supxlabel() == ""
+    assert axes.lines[0].get_label() == "threshold 0.00: known to the left"
 
 
 def test_few_images_are_in_few_bins() -> None:
@@ -60,20 +67,24 @@ def test_the_threshold_stands_where_scores_are_no_longer_known() -> None:
     assert set(line.get_xdata()) == {-0.5}  # the bias is 0.5
 
 
-def test_the_macro_f1_of_each_setting_and_rate_is_scikit_learns() -> None:
-    classes = np.array([4, 1] * 12 + [4] + [3, 0] * 6)  # 25 images are known: 0.56 of 25 is above 14 in floats
+def test_the_macro_f1_of_each_setting_is_scikit_learns_at_the_share_that_a_threshold_keeps() -> None:
+    classes = np.array([4, 1] * 12 + [4] + [3, 0] * 6)
     targets = np.select([classes == 4, classes == 1], [0, 1], 2)
     task = replace(small_task(), test=Labelled(random_images(37), targets), test_classes=classes)
     generator = np.random.default_rng(0)
     values, guesses = generator.integers(0, 40, 37) / 2, generator.integers(0, 2, 37)
     figure = over_known_rate(OpenSetScores(guesses, values, 2, -9.0), task, "PROSER", "made")
     known = np.sort(values[targets < 2])
+    kept = 100 * np.unique((known[:, None] <= known).mean(axis=0))
+    assert len(kept) < len(known), "some are level"
     *curves, own = figure.axes[0].lines
     assert own.get_label() == "threshold 9.00"  # of the score, as the histogram has it
     for setting, line in zip((1, 2), curves, strict=True):
         rows = (targets < 2) | np.isin(task.test_classes, task.split.unknown_in(setting))
-        for rate, macro_f1 in line.get_xydata():
-            threshold = known[-(-round(2 * rate) * len(known) // 200) - 1]
+        shares = [float(share) for share in line.get_xdata()]
+        assert shares == pytest.approx([share for share in kept if share >= 50])
+        for share, macro_f1 in line.get_xydata():
+            threshold = known[round(share * len(known) / 100) - 1]
             called = np.where(values <= threshold, guesses, 2)[rows]
             assert macro_f1 == pytest.approx(100 * f1_score(targets[rows], called, average="macro"))
 

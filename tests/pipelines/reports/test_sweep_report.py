@@ -44,6 +44,7 @@ from proser_core.config.named_finetunes import PLACEHOLDER_FIELDS
 from proser_core.jobs.selection import select
 from proser_core.recognition.metrics import SettingMetrics
 from proser_core.recognition.result_tables import known_columns
+from tune_spaces import SpaceInfo
 
 
 @settings(max_examples=20)
@@ -232,6 +233,16 @@ def test_terminal_tables_fit_and_show_the_best_five_and_the_controls(splits: ran
     assert all(f"beta {point['beta']:g}, gamma {point['gamma']:g} " in text for point in best)
     assert text.count("beta ") == 6  # and the one in the caption
     assert text.count("MaxLogit") == 2
+
+
+def test_names_on_the_terminal_are_no_markup() -> None:
+    named = {"a[/b]": {"num_dummies": 1}, "b": {"num_dummies": 5}}
+    made = losing(table("grid[draft]", named.values(), range(1), by_count), named["a[/b]"], 0)
+    out = io.StringIO()
+    for each in sweep_tables(replace(made, spaces={"grid[draft]": SpaceInfo(points=named)})):
+        Console(file=out, width=80).print(each)
+    assert "grid[draft]: 1 of 2 points" in out.getvalue()
+    assert "Failed: a[/b]." in out.getvalue()
 
 
 def test_points_of_a_search_are_listed_best_first_and_stopped_ones_with_what_they_had_reached() -> None:

@@ -34,6 +34,19 @@ from proser_core.errors import ConfigError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 URI = "models:/served@champion"
+HANGS = """
+import sys, time
+from pipelines import cli
+from pipelines.serving import recogniser
+from proser_core.recognition.open_set_classifier import OpenSetClassifier
+
+def hang(classifier, pixels, device):
+    return time.sleep(60) if pixels.any() else predict(classifier, pixels, device)
+
+predict, OpenSetClassifier.predict, recogniser.WORK_TIMEOUT_S = OpenSetClassifier.predict, hang, 0.1
+sys.exit(cli.main())
+"""
+"""The command with a network that loads, and hangs on an image."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +212,24 @@ def test_one_process_reads_its_model_once_and_an_ipv6_address_is_printed_as_a_ur
 
 
 @pytest.mark.slow
+def test_a_server_whose_batch_hangs_says_so_and_ends(
+    classifier: OpenSetClassifier, encoded: list[bytes], tmp_path: Path
+) -> None:
+    classifier.save(tmp_path / "model")
+    (port,) = free_ports(1)
+    command = [sys.executable, "-c", HANGS, "serve", str(tmp_path / "model"), "--port", str(port), "--max-seconds", "1"]
+    address, log = f"http://127.0.0.1:{port}", tmp_path / "log"
+    with running(command, dict(os.environ), log, f"{address}/health") as process, ThreadPoolExecutor(1) as client:
+        client.submit(ask, f"{address}/predict", encoded[0], "image/png")
+        batches = re.compile(rb"proser_batch_images_sum\{.*\} 1")
+        until(lambda: batches.search(urllib.request.urlopen(f"{address}/metrics").read()), process)
+        until(lambda: "stop with Ctrl-C" in log.read_text(), process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 1
+    assert "a batch or the decoding of a request hangs; the server ends without its answer" in log.read_text()
+
+
+@pytest.mark.slow
 def test_replicas_answer_and_are_counted_each(
     server: Server, classifier: OpenSetClassifier, pixels: np.ndarray, encoded: list[bytes], tmp_path: Path
 ) -> None:
@@ -244,7 +275,9 @@ class TestOptions:
         with pytest.raises(ConfigError, match=re.escape(f"--reload-pause got {pause:g}; need seconds from 0")):
             ServeRequest("model", reload_pause=pause)
 
-    @pytest.mark.parametrize("host", ["https://models.example.org", "models.example.org/", "*.example.org", "*:8000"])
+    @pytest.mark.parametrize(
+        "host", ["https://models.example.org", "models.example.org/", "*.example.org", "*:8000", "b\u00fccher.org"]
+    )
     def test_a_host_that_no_request_could_name_is_refused(self, host: str) -> None:
         ServeRequest("model", allowed_hosts=("models.example.org:8000", "*"))
         with pytest.raises(ConfigError, match=rf"--allowed-hosts got '{re.escape(host)}', .*models\.example\.org"):

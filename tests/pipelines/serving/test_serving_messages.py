@@ -125,6 +125,10 @@ class TestMessages:
         found = encoded_images("multipart/form-data; boundary=x", body, LIMITS)
         assert found == ([b"one", b"two"] if is_file else [b"two"])
 
+    def test_a_boundary_may_have_bytes_of_no_text(self) -> None:
+        body = b'--\xe4\r\nContent-Disposition: form-data; filename="1.png"\r\n\r\none\r\n--\xe4--'
+        assert encoded_images(b"multipart/form-data; boundary=\xe4".decode("latin-1"), body, LIMITS) == [b"one"]
+
     @pytest.mark.parametrize(
         "body", [b"[1]", b'{"images": []}', b'{"images": [1]}', b'{"images": ["?"]}', b"[" * 100_000]
     )

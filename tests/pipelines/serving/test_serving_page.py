@@ -159,6 +159,7 @@ class TestInABrowser:
         for number, name in enumerate(["0 <b>&amp;.png", *(f"{number}.png" for number in range(1, 8))]):
             card, unknown = cards[name], want.labels[number] == "unknown"
             assert (card["state"], card["title"]) == ("unknown" if unknown else "known", want.labels[number])
+            assert ("not above the threshold" in card["score"]) == (not unknown)
             assert (card["left"] < card["zero"]) == (want.unknown_scores[number] < 0)
             shown = float(card["score"].split()[1].rstrip(",").replace("\u2212", "-"))
             assert shown == pytest.approx(want.unknown_scores[number], rel=0.01)
@@ -220,6 +221,8 @@ class TestInABrowser:
         """)
         page.until(DONE)
         assert page.value(CARDS)[0]["state"] in ("known", "unknown")
+        text = "new DragEvent('drop', {bubbles: true, cancelable: true, dataTransfer: new DataTransfer()})"
+        assert page.value(f"document.body.dispatchEvent({text})"), "text goes where it is dropped"
         page.value("document.getElementById('clear').click()")
         assert page.value("document.querySelectorAll('#results li').length") == 0
 

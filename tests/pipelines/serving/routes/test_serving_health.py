@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from prometheus_client.parser import text_string_to_metric_families
-from served_models import Start, as_json, ask, get, half_sent, tensor
+from served_models import LIMITS, Start, as_json, ask, get, half_sent, tensor
 from waiting import PATIENCE_S, until
 
 from pipelines.serving import batching, image_bodies, memory
@@ -130,6 +130,10 @@ class TestHealth:
             status, answer = ask(f"{address}/predict", body)
             assert (status, "MB of requests at a time" in answer["detail"]) == (503, True)
         assert get(f"{address}/v2/health/ready")[0] == 503
+        most = LIMITS.max_bytes + 3 * LIMITS.max_images * 8 * 8  # of the next request, at the model's size
+        for count, status in ((9 + most, 503), (10 + most, 200)):  # half of a file is ten bytes
+            monkeypatch.setattr(memory, "MAX_HELD_BYTES", count)
+            assert get(f"{address}/v2/health/ready")[0] == status
         half.send(file[10:])
         assert half.getresponse().status == 200
         assert get(f"{address}/v2/health/ready")[0] == 200
