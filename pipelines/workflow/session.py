@@ -144,13 +144,11 @@ def open_run(
     store: Storage, title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any
 ) -> ParentRun:
     """The MLflow run, new or reopened, of this storage, whose lock keeps others out of it, this recipe, these images,
-    the points of spaces that are a user's own files, which may be edited, and whatever else is `decisive`; it shows
-    `params` too."""
+    the points of its spaces, and whatever else is `decisive`; it shows `params` too."""
     # names and sizes of the files, groups of a table: the time of change decides nothing by itself
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
-    own_points = [points for name, points in inputs.spaces.items() if name.endswith(".py")]
-    work = [store.identity(), recipe.name, sizes, *decisive, *own_points]
+    work = [store.identity(), recipe.name, sizes, *decisive, *inputs.spaces.values()]
     run_key = digest_of(decisive_fields(recipe), work, code)
     shown = {
         "recipe": recipe.name,
