@@ -131,11 +131,11 @@ def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
 
 
 def warn_of_mirror(recipe: Recipe, console: Console) -> None:
-    """Print that mirrored images will not help where flips are off; where data.flip is auto, once it is decided."""
-    if recipe.calibration.mirror and not recipe.data.flip:
+    """Print that mirrored images will not help where images are not flipped; not before data.flip auto is decided."""
+    if recipe.calibration.mirror and recipe.data.flip != "auto" and not recipe.data.flips:
         say(
             console,
-            "calibration.mirror averages with mirrored images, which a training with data.flip off never shows: expect "
+            "calibration.mirror averages with mirrored images, which a training without flips never shows: expect "
             "worse results than without",
         )
 

@@ -51,10 +51,16 @@ def test_a_driver_without_a_gpu_says_that_the_clusters_do_not_embed(
 def test_mirrored_images_that_no_training_shows_are_warned_of(tmp_path: Path) -> None:
     recipe = tiny_recipe()
     mirrored = replace(recipe, calibration=replace(recipe.calibration, mirror=True))
-    for flip, mirror, warned in ((False, True, True), (True, True, False), (False, False, False)):
-        given = replace(mirrored if mirror else recipe, data=replace(recipe.data, flip=flip))
+    for flip, augmentation, mirror, warned in (
+        (False, "light", True, True),
+        (True, "none", True, True),
+        (True, "light", True, False),
+        (False, "light", False, False),
+    ):
+        data = replace(recipe.data, flip=flip, augmentation=augmentation)
+        given = replace(mirrored if mirror else recipe, data=data)
         _, text = printed(announce, "tiny", given, given, None, tmp_path)
-        assert ("which a training with data.flip off never shows" in " ".join(text.split())) == warned
+        assert ("which a training without flips never shows" in " ".join(text.split())) == warned
 
 
 def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
