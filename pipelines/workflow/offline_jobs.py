@@ -215,9 +215,8 @@ def _inputs(job: JobFile, results: Results, out: Path, store: Store) -> tuple[Tr
     recipe = replace(job.recipe, precision=results.precision)
     missing = list(unfinished_trainings(recipe, task, job.finetunes, [out], store))
     if missing:
-        raise ConfigError(
-            f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {quote(str(out))}`"
-        )
+        finish = f"python -m proser_core.job {quote(str(out / JOB_FILE))} {quote(str(out))}"
+        raise ConfigError(f"{out} {lacking(missing)}; finish it with `{finish}`")
     split = TrainedSplit(recipe, task, found_pretraining(plan_pretraining(recipe, task, store.root)))
     trials = split.trials(job.finetunes, store)
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):

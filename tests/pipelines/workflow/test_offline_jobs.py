@@ -134,7 +134,7 @@ def test_an_old_failure_in_the_storage_does_not_stand_for_a_training_that_is_mis
     old = tmp_path / "storage" / "trials" / victim.name / "failure.txt"
     old.parent.mkdir(parents=True)
     old.write_text("an old one")
-    with pytest.raises(ConfigError, match="and nothing is trained"):
+    with pytest.raises(ConfigError, match=f"and nothing is trained.*proser_core.job {copy}/JOB.json {copy}`"):
         printed(import_job, copy, tmp_path / "storage")
 
 
