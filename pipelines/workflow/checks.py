@@ -13,6 +13,7 @@ from proser_core.config import Recipe
 from proser_core.data.data_sets import DataRoot, listed_once, open_data_set, path_of
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.further_development import check_further
+from proser_core.jobs.task_checks import refuse_among_images
 from proser_core.jobs.trials import check_recipe
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
@@ -130,12 +131,6 @@ def check_places(recipe: Recipe, data_dir: DataRoot, storage: Path | str) -> Non
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
             "machines share no folder; give a folder that all of them see, or --data.no-streaming"
         )
-    if not recipe.data.is_own or place is None:
-        return
-    written = {"--storage": storage, "the tracking database": tracking_folder()}
-    for name, output in written.items():
-        if isinstance(output, Path) and output.resolve().is_relative_to(place.resolve()):
-            raise ConfigError(
-                f"{name} writes to {output}, which is in the data directory {place}: figures would be taken for "
-                "images. Run the command from another folder, or set --storage and MLFLOW_TRACKING_URI elsewhere"
-            )
+    storage_here = storage if isinstance(storage, Path) else None
+    written = {"--storage": storage_here, "the tracking database (MLFLOW_TRACKING_URI)": tracking_folder()}
+    refuse_among_images(recipe.data, data_dir, written)
