@@ -72,7 +72,7 @@ def space_names() -> list[str]:
 def describe(name: str) -> str:
     """First line of a space's docstring, without importing Ray."""
     path = Path(name) if name.endswith(".py") else FOLDER / f"{name}.py"
-    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+    return (ast.get_docstring(ast.parse(path.read_bytes())) or "").partition("\n")[0]
 
 
 def check_name(name: str) -> None:
@@ -171,7 +171,7 @@ def _param_space(name: str) -> dict[str, Any]:
     function = _module(name)["param_space"]
     try:
         space = function()
-    except Exception as error:  # of a user's own file
+    except (Exception, SystemExit) as error:  # of a user's own file
         raise ConfigError(f"search space {name}: param_space() fails: {first_line(error)}") from error
     if not isinstance(space, dict) or not space or not _variants(name, space, np.random.default_rng(0)):
         raise ConfigError(f"search space {name!r} is empty; give each field at least one value")
@@ -184,7 +184,7 @@ def _module(name: str) -> dict[str, Any]:
         return vars(importlib.import_module(f"tune_spaces.{name}"))
     try:
         module = runpy.run_path(name)
-    except Exception as error:  # a file of the user's own
+    except (Exception, SystemExit) as error:  # a file of the user's own
         raise ConfigError(f"search space {name} cannot be loaded: {first_line(error)}") from error
     if not callable(module.get("param_space")):
         raise ConfigError(f"search space {name} has no function param_space(); see CONTRIBUTING.md for an example")

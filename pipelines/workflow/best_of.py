@@ -258,10 +258,13 @@ def _task_of(trial: Artefact, store: Storage | None) -> Artefact:
 
 def _pretraining_of(trial: Artefact, recipe: Recipe, task: Artefact, store: Storage | None) -> Artefact | None:
     """The pretrained network of a trial's class split, from which one that begins from scratch does not begin; None
-    where the storage lacks it."""
+    where the storage lacks it, or this machine the weights from which it begins."""
     inputs = _inputs_of(trial)
     if inputs["weights"]:
         return _input_of(trial, "weights", spec.PRETRAIN, store)
+    weights = recipe.network.weights_file
+    if weights and not Path(weights).is_file():  # its key needs them
+        return None
     plan = plan_pretraining(recipe, task, trial.path.parents[1], code=inputs["code"])
     return find_artefact(store, plan.folder)
 

@@ -9,10 +9,11 @@ from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.own_images import pointing_to_inspection
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.training import TrainingInputs, finetunes_of, spaces_of, stoppable_points
-from proser_core.config import Recipe
+from proser_core.config import DataConfig, Recipe
 from proser_core.data.data_sets import DataRoot, listed_once, open_data_set, path_of
 from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.further_development import check_further
+from proser_core.jobs.task_checks import refuse_among_images
 from proser_core.jobs.trials import check_recipe
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
@@ -87,11 +88,13 @@ def _check_start(recipe: Recipe, pretrained_file: Path) -> None:
 
 def decided_recipe(recipe: Recipe, data_dir: DataRoot, storage: Path | str) -> Recipe:
     """The recipe as workers take it. Raises as `check_places`, `for_workers` and `decide_features`, and DataError for a
-    user's own images that cannot be listed, before weights are fetched for them."""
+    user's own images that cannot be listed or are of one class, before weights are fetched for them."""
     check_places(recipe, data_dir, storage)
     if recipe.network.is_of_library and recipe.data.is_own:
         _check_missing(recipe, data_dir)
         with pointing_to_inspection(recipe.data, data_dir):
+            if recipe.data.knows_all:
+                check_classes(recipe.data, open_data_set(recipe.data.name, data_dir).num_classes)
             expected_images(recipe, data_dir)
     return decide_features(decide_precision(for_workers(recipe)), data_dir)
 
@@ -130,12 +133,15 @@ def check_places(recipe: Recipe, data_dir: DataRoot, storage: Path | str) -> Non
             f"data.streaming is on, which reads images where they lie, and --storage got {storage}, behind which "
             "machines share no folder; give a folder that all of them see, or --data.no-streaming"
         )
-    if not recipe.data.is_own or place is None:
-        return
-    written = {"--storage": storage, "the tracking database": tracking_folder()}
-    for name, output in written.items():
-        if isinstance(output, Path) and output.resolve().is_relative_to(place.resolve()):
-            raise ConfigError(
-                f"{name} writes to {output}, which is in the data directory {place}: figures would be taken for "
-                "images. Run the command from another folder, or set --storage and MLFLOW_TRACKING_URI elsewhere"
-            )
+    storage_here = storage if isinstance(storage, Path) else None
+    written = {"--storage": storage_here, "the tracking database (MLFLOW_TRACKING_URI)": tracking_folder()}
+    refuse_among_images(recipe.data, data_dir, written)
+
+
+def check_classes(data: DataConfig, num_classes: int) -> None:
+    """Raises DataError for fewer than two classes of a data set of which all are to be known."""
+    if num_classes < 2:
+        raise DataError(
+            f"{data.name} has {'1 class' if num_classes else 'no class'}; need 2 or more to tell apart. Add a folder "
+            "of images for each further class"
+        )

@@ -33,7 +33,7 @@ from proser_core.jobs.own_networks.plans import METHODS_FOLDER
 from proser_core.jobs.preparing import prepare_inputs, prepare_task
 from proser_core.jobs.runner import JOB_FILE, RESULTS
 from proser_core.jobs.spec import PREPARE, PRETRAIN, TRIALS
-from proser_core.jobs.task_checks import check_prepared_for, refuse_streaming
+from proser_core.jobs.task_checks import check_prepared_for, refuse_among_images, refuse_streaming
 from proser_core.jobs.trials import check_recipe, plan_pretraining
 from proser_core.networks.pretrained import with_pretrained
 from proser_core.store.files import disk_full_errors, read_json, write_atomically
@@ -48,6 +48,8 @@ from proser_core.store.store import (
 )
 from proser_core.titles import counted
 
+TASK = "task"
+"""The folder beside a job file for the images that travel with it."""
 RUNNER_FOLDERS = (PREPARE, PRETRAIN, TRIALS, METHODS_FOLDER)
 """Folders of a runner's OUT."""
 
@@ -60,10 +62,12 @@ def write_job(request: JobRequest, console: Console) -> None:
         raise ConfigError(
             "stop_early is set, and a machine without Ray trains one point after the other to its end; omit it"
         )
-    data_dir = listed_once(request.data_dir)
+    data_dir, storage = listed_once(request.data_dir), request.storage if request.with_task else None
+    if storage is not None:  # a file makes no class of the folder that it is in
+        written = {"--storage": storage, "--output": output.parent / TASK}
+        refuse_among_images(request.recipe.data, data_dir, written)
     recipe = decide_features(with_pretrained(one_process(request.recipe, console)), data_dir)
     finetunes = finetunes_of(recipe, points_of(recipe, recipe.space))
-    storage = request.storage if request.with_task else None
     beside = save_job(recipe, finetunes, data_dir, storage, output, console)
     copied = ", ".join(["it", *beside])
     trainings = f"pretraining and {counted(len(finetunes), 'fine-tune')}"
@@ -108,7 +112,7 @@ def save_job(
             with open_storage(storage, f"the images of {output}", partial(say, console)) as store:
                 prepared = prepare_task(recipe, prepare_inputs(recipe, data_dir), data_dir, store)
                 beside = Store(output.parent)
-                task = import_artefact(prepared.path, "task", beside).path.relative_to(beside.root)
+                task = import_artefact(prepared.path, TASK, beside).path.relative_to(beside.root)
         root = path_of(data_dir)
         place = root.resolve() if root is not None and task is None else None
         weights = JobFile(recipe, tuple(finetunes), task, place, code, own_methods).save(output)
@@ -215,9 +219,8 @@ def _inputs(job: JobFile, results: Results, out: Path, store: Store) -> tuple[Tr
     recipe = replace(job.recipe, precision=results.precision)
     missing = list(unfinished_trainings(recipe, task, job.finetunes, [out], store))
     if missing:
-        raise ConfigError(
-            f"{out} {lacking(missing)}; finish it with `python -m proser_core.job {JOB_FILE} {quote(str(out))}`"
-        )
+        finish = f"python -m proser_core.job {quote(str(out / JOB_FILE))} {quote(str(out))}"
+        raise ConfigError(f"{out} {lacking(missing)}; finish it with `{finish}`")
     split = TrainedSplit(recipe, task, found_pretraining(plan_pretraining(recipe, task, store.root)))
     trials = split.trials(job.finetunes, store)
     if all(trial.is_control or load_if_complete(trial.folder) is None for trial in trials):

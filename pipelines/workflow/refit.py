@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipelines.tracking.runs import ParentRun
-from pipelines.workflow.checks import check_run
+from pipelines.workflow.checks import check_classes, check_run
 from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
 from pipelines.workflow.plan.trainings import plan_splits
 from pipelines.workflow.run_stages import REPORTED, finish_run, open_run_of, run_stages
@@ -140,11 +140,7 @@ def _held_out(data: DataConfig, num_classes: int) -> list[int]:
 
 def refit_of(recipe: Recipe, num_classes: int) -> Recipe:
     """The recipe on all classes with its own fine-tune alone. Raises DataError for fewer than two classes."""
-    if num_classes < 2:
-        raise DataError(
-            f"{recipe.data.name} has {'1 class' if num_classes else 'no class'}; need 2 or more to tell apart. Add a "
-            "folder of images for each further class"
-        )
+    check_classes(recipe.data, num_classes)
     data = replace(recipe.data, num_known=num_classes)
     return replace(recipe, data=data, space="", stop_early=False, calibration=_without_choice(recipe.calibration))
 

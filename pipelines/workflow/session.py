@@ -131,11 +131,11 @@ def say_warnings(recipe: Recipe, data_dir: DataRoot, console: Console) -> None:
 
 
 def warn_of_mirror(recipe: Recipe, console: Console) -> None:
-    """Print that mirrored images will not help where flips are off; where data.flip is auto, once it is decided."""
-    if recipe.calibration.mirror and not recipe.data.flip:
+    """Print that mirrored images will not help where images are not flipped; not before data.flip auto is decided."""
+    if recipe.calibration.mirror and recipe.data.flip != "auto" and not recipe.data.flips:
         say(
             console,
-            "calibration.mirror averages with mirrored images, which a training with data.flip off never shows: expect "
+            "calibration.mirror averages with mirrored images, which a training without flips never shows: expect "
             "worse results than without",
         )
 
@@ -144,13 +144,11 @@ def open_run(
     store: Storage, title: str, recipe: Recipe, inputs: TrainingInputs, decisive: Sequence[Any], **params: Any
 ) -> ParentRun:
     """The MLflow run, new or reopened, of this storage, whose lock keeps others out of it, this recipe, these images,
-    the points of spaces that are a user's own files, which may be edited, and whatever else is `decisive`; it shows
-    `params` too."""
+    the points of its spaces, and whatever else is `decisive`; it shows `params` too."""
     # names and sizes of the files, groups of a table: the time of change decides nothing by itself
     sizes = [[file[:2] for file in data["files"]] for data in inputs.data_inputs]
     code = [stage_code(PRETRAIN), stage_code("evaluate")]
-    own_points = [points for name, points in inputs.spaces.items() if name.endswith(".py")]
-    work = [store.identity(), recipe.name, sizes, *decisive, *own_points]
+    work = [store.identity(), recipe.name, sizes, *decisive, *inputs.spaces.values()]
     run_key = digest_of(decisive_fields(recipe), work, code)
     shown = {
         "recipe": recipe.name,

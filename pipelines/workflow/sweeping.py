@@ -122,7 +122,7 @@ def _plan(request: SweepRequest, inputs: TrainingInputs, splits: Sequence[SplitP
 def _train(request: SweepRequest, inputs: TrainingInputs, session: Session, started: float) -> int:
     spaces, splits = ", ".join(request.spaces), ", ".join(map(str, request.splits))
     seeds = [recipe.seed for recipe in request.recipes]
-    decisive = ["sweep", request.spaces, request.num_samples, request.splits, seeds]
+    decisive = ["sweep", request.spaces, request.splits, seeds]
     run = open_run(session.store, request.title, request.recipe, inputs, decisive, spaces=spaces, split_indices=splits)
     view, settings = f"{request.recipe.name}: {spaces}", request.recipe.data.settings
     follower = session.follow(run)

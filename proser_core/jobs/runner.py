@@ -25,7 +25,7 @@ from proser_core.jobs.own_networks.spec import OWN
 from proser_core.jobs.preparing import prepare_inputs, prepare_task
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import delete_changed_checkpoint
-from proser_core.jobs.task_checks import check_batches, check_machine, check_prepared_for
+from proser_core.jobs.task_checks import check_batches, check_machine, check_prepared_for, refuse_among_images
 from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
 from proser_core.networks.pretrained import rebased, with_features
 from proser_core.processor import resolve_precision
@@ -57,6 +57,7 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     """
     recipe = job.recipe
     check_machine(recipe)
+    refuse_among_images(recipe.data, job.data_dir, {"OUT": out})
     made, store = absent_folders(out), Store(out, option="OUT")
     with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}", made):
         prepared = _prepared(job, store)

@@ -1,14 +1,14 @@
 """Checks of a recipe against its images and this machine."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from proser_core.config import FinetuneConfig, Recipe
+from proser_core.config import DataConfig, FinetuneConfig, Recipe
 from proser_core.data.augmentation.batches import check_batch
-from proser_core.data.data_sets import DataRoot
+from proser_core.data.data_sets import DataRoot, path_of
 from proser_core.data.preparation import open_data_sets
 from proser_core.data.tasks import TaskSummary
 from proser_core.errors import ConfigError
@@ -21,6 +21,20 @@ def missing_images(recipe: Recipe, data_dir: DataRoot) -> str:
     """`DataSet.missing` of the first data set of the task that is missing, or an empty string. Outlier sets are not
     looked for."""
     return next(filter(None, (data.missing for data in open_data_sets(recipe.data, data_dir).values())), "")
+
+
+def refuse_among_images(data: DataConfig, data_dir: DataRoot, written: Mapping[str, Path | None]) -> None:
+    """Raises ConfigError for output, by the name of its option, that would lie among a user's own images: they could
+    not be read again."""
+    root = path_of(data_dir)
+    if not data.is_own or root is None:
+        return
+    for name, place in written.items():
+        if place is not None and place.resolve().is_relative_to(root.resolve()):
+            raise ConfigError(
+                f"{name} writes to {place}, which is in the data directory {root}: its folders and figures would be "
+                f"taken for classes and images. Run the command from another folder, or set {name} elsewhere"
+            )
 
 
 def refuse_streaming(recipe: Recipe) -> None:

@@ -152,6 +152,8 @@ class TestAFileOfOnesOwn:
             ("x = 1\n", "no function param_space"),
             ("import none_such\n", "cannot be loaded: No module"),
             ("(", "loaded"),
+            ("import sys\nsys.exit('give DATA')\n", "cannot be loaded: give DATA"),
+            ("def param_space():\n    raise SystemExit\n", r"param_space\(\) fails: SystemExit"),
             ("def param_space():\n    return 1 / 0\n", r"param_space\(\) fails: division by zero"),
             (
                 TUNE + '    return {"finetune": {"beta": tune.grid_search(5)}}\n',
@@ -164,6 +166,12 @@ class TestAFileOfOnesOwn:
         (tmp_path / "mine.py").write_text(text)
         with pytest.raises(ConfigError, match=message):
             expand(str(tmp_path / "mine.py"))
+
+    @pytest.mark.parametrize(("encoding", "head"), [("utf-8-sig", ""), ("latin-1", "# -*- coding: latin-1 -*-\n")])
+    def test_it_is_read_in_the_encoding_in_which_python_runs_it(self, tmp_path: Path, encoding: str, head: str) -> None:
+        path = tmp_path / "mine.py"
+        path.write_text(f'{head}"""Größe."""\n{TUNE}    return {{"finetune": {{}}}}\n', encoding=encoding)
+        assert space_info(str(path)).headline == "Größe."
 
     def test_numbers_of_numpy_become_plain_ones(self, tmp_path: Path) -> None:
         values = "np.arange(1, 3)", "np.linspace(0.1, 0.2, 2, dtype=np.float32)"

@@ -46,14 +46,15 @@ def fallen_behind(trials: Sequence[Trial]) -> set[str]:
 
 def epochs_left(trials: Sequence[Trial], stoppable: Collection[FinetuneConfig]) -> list[list[int]]:
     """How many epochs trials have still to train: of each that goes through, and then by rung of those `stoppable`.
-    Where it is not known yet which will be the best, the first stand for them."""
+    Where it is not known yet which will be the best, the longest stand for them: it is at most as many."""
     through = [trial for trial in trials if trial.recipe.finetune not in stoppable and not _has_reached(trial, WHOLE)]
     found = [[_epochs_between(trial, 0, WHOLE) for trial in through]]
     left = [trial for trial in trials if trial.recipe.finetune in stoppable]
     for before, percent in pairwise((0, *_rungs(left), WHOLE)) if left else ():
         waiting = [trial for trial in left if not _has_reached(trial, percent)]
         found.append([_epochs_between(trial, before, percent) for trial in waiting])
-        left = left[: _number_kept(len(left))] if waiting else _best(left, percent)
+        longest = sorted(left, key=lambda trial: -trial.recipe.finetune.epochs)
+        left = longest[: _number_kept(len(left))] if waiting else _best(left, percent)
     return found
 
 

@@ -127,14 +127,13 @@ class SweepWatch:
         rows: TrialRows,
         stoppable: Collection[FinetuneConfig] = (),
     ) -> None:
-        self._session, self._trials, self._rows = session, trials, rows
+        self._session, self._trials, self._rows, self._stoppable = session, trials, rows, stoppable
         self._tracked: dict[str, int] = {}  # epochs of trials whose folders are read no more
         self._lost: dict[str, int] = {}  # epochs that failed trials do not train
         cluster = trials[0].recipe.cluster
         self._workers = cluster.num_workers
         self._shortage = Shortage(session, cluster.fewest_workers)
-        before = sum(len(spec.read_epochs(trial.folder)) for trial in trials)
-        self._total = before + sum(map(sum, epochs_left(trials, stoppable)))
+        self._total = self._most_epochs()
         self.progress = ProgressBar(session.console, "sweep", self._total, "epochs", "")
         self._running: Mapping[str, int] = {}
         self._begun, self._behind = frozenset[str](), frozenset[str]()
@@ -143,8 +142,14 @@ class SweepWatch:
     def expect(self, epochs: Mapping[str, int], ends: float, behind: Collection[str] = ()) -> None:
         """From now on the trials of these keys run, to so many epochs each, and those `behind` no further; all are
         stopped when the clock `ends`."""
+        self._total = self._most_epochs()
         self._running, self._ends = epochs, ends
         self._begun, self._behind = self._begun | epochs.keys(), frozenset(behind)
+
+    def _most_epochs(self) -> int:
+        """Those that are trained and those that are left, as far as it is known which trials go on."""
+        trained = sum(len(spec.read_epochs(trial.folder)) for trial in self._trials)
+        return trained + sum(map(sum, epochs_left(self._trials, self._stoppable)))
 
     def poll(self) -> None:
         """Report what is on disk now, and a cluster without room. Of trials that have ended nothing is read again: a

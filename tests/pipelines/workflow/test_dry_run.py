@@ -22,6 +22,7 @@ from pipelines.workflow.session import announce
 from proser_core.config import ClusterConfig, Recipe
 from proser_core.data.readers import digits
 from proser_core.errors import DataError, TrackingError
+from proser_core.networks import pretrained
 from proser_core.store.store import Store
 from proser_core.titles import counted
 from tune_spaces import space_info
@@ -51,10 +52,16 @@ def test_a_driver_without_a_gpu_says_that_the_clusters_do_not_embed(
 def test_mirrored_images_that_no_training_shows_are_warned_of(tmp_path: Path) -> None:
     recipe = tiny_recipe()
     mirrored = replace(recipe, calibration=replace(recipe.calibration, mirror=True))
-    for flip, mirror, warned in ((False, True, True), (True, True, False), (False, False, False)):
-        given = replace(mirrored if mirror else recipe, data=replace(recipe.data, flip=flip))
+    for flip, augmentation, mirror, warned in (
+        (False, "light", True, True),
+        (True, "none", True, True),
+        (True, "light", True, False),
+        (False, "light", False, False),
+    ):
+        data = replace(recipe.data, flip=flip, augmentation=augmentation)
+        given = replace(mirrored if mirror else recipe, data=data)
         _, text = printed(announce, "tiny", given, given, None, tmp_path)
-        assert ("which a training with data.flip off never shows" in " ".join(text.split())) == warned
+        assert ("which a training without flips never shows" in " ".join(text.split())) == warned
 
 
 def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
@@ -115,11 +122,15 @@ def test_weights_of_your_own_are_not_pretrained(tmp_path: Path, closed_set_weigh
     assert "a pretraining" not in text
 
 
-def test_one_class_is_refused_as_by_a_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["folder", "folder-pretrained"])
+def test_one_class_is_refused_as_by_a_run_before_weights_are_fetched(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pretrained, "fetch", lambda network: pytest.fail("weights are fetched"))
     (tmp_path / "images/alone").mkdir(parents=True)
     Image.fromarray(digits.read("train", 8).images[0]).save(tmp_path / "images/alone/0.png")
     with pytest.raises(DataError, match="folder has 1 class; need 2 or more"):
-        planned(RECIPES["folder"](), tmp_path / "images", tmp_path)
+        planned(RECIPES[name](), tmp_path / "images", tmp_path)
 
 
 def test_a_class_called_unknown_is_refused_before_anything_is_decoded(tmp_path: Path) -> None:

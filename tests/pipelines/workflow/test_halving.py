@@ -176,9 +176,11 @@ def test_one_that_had_trained_past_a_rung_is_compared_by_its_first_score_after_i
 def test_trials_of_different_length_pause_at_the_same_share_of_their_own_epochs(
     trials: Callable[[int, int], list[Trial]],
 ) -> None:
-    train = Trainer(rising(6))
-    halve([*trials(3, 5), *trials(6, 25)[3:]], train)
+    train, made = Trainer(rising(6)), [*trials(3, 5), *trials(6, 25)[3:]]
+    expected = rungs_left(made)
+    halve(made, train)
     assert train.epochs == {"0": 1, "1": 1, "2": 1, "3": 3, "4": 8, "5": 25}
+    assert sum(map(sum, expected)) == sum(train.epochs.values()), "a plan counts the longest as those that go on"
 
 
 @given(epochs=st.integers(1, 400), percent=st.sampled_from([*RUNGS, WHOLE]))

@@ -15,7 +15,7 @@ from pipelines.reports.sweep_table import read_table
 from pipelines.workflow.offline_jobs import import_job, write_job
 from pipelines.workflow.requests import JobRequest
 from proser_core import job as runner
-from proser_core.config import Recipe
+from proser_core.config import DataConfig, Recipe
 from proser_core.errors import CheckpointError, ConfigError, TrainingError
 from proser_core.jobs.spec import write_failure
 from proser_core.processor import resolve_precision
@@ -44,6 +44,17 @@ def out(run_folder: RunFolder, spaces: Path) -> Path:
 def test_the_command_to_run_a_job_file_can_be_pasted(tmp_path: Path) -> None:
     _, text = printed(write_job, JobRequest(quick_recipe(), tmp_path / "my job.json"))
     assert "python -m proser_core.job 'my job.json' OUT" in text
+
+
+@pytest.mark.parametrize(("option", "output"), [("--output", "images/JOB.json"), ("--storage", "JOB.json")])
+def test_images_that_travel_with_a_job_are_not_written_among_ones_own(option: str, output: str, tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    storage = images / "storage" if option == "--storage" else tmp_path / "storage"
+    own = replace(recipe(), data=DataConfig(name="folder", num_known=2, unknown_settings=(1,)))
+    with pytest.raises(ConfigError, match=f"{option} writes to .*taken for classes"):
+        printed(write_job, JobRequest(own, tmp_path / output, images, with_task=True, storage=storage))
+    assert list(images.iterdir()) == []
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +145,7 @@ def test_an_old_failure_in_the_storage_does_not_stand_for_a_training_that_is_mis
     old = tmp_path / "storage" / "trials" / victim.name / "failure.txt"
     old.parent.mkdir(parents=True)
     old.write_text("an old one")
-    with pytest.raises(ConfigError, match="and nothing is trained"):
+    with pytest.raises(ConfigError, match=f"and nothing is trained.*proser_core.job {copy}/JOB.json {copy}`"):
         printed(import_job, copy, tmp_path / "storage")
 
 

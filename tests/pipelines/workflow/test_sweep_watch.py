@@ -1,5 +1,7 @@
 """Watching trials while they run: whatever moment it looks at, no epoch is lost in tracking, nor why a trial failed."""
 
+import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,23 @@ def test_a_trial_that_ends_while_it_is_looked_at_has_all_its_epochs_tracked(
     history = session.run.client.get_metric_history(run.info.run_id, "loss/closed_set")
     assert [metric.step for metric in history] == [0, 1, 2]
     assert run.info.status == "FINISHED"
+
+
+def test_the_bar_counts_no_more_for_the_longest_once_it_has_fallen_behind(
+    session: TrainingSession, split: TrainedSplit
+) -> None:
+    points = [replace(split.recipe.finetune, epochs=epochs) for epochs in (5, 20)]
+    trials = split.trials(points, session.store)
+    watch = SweepWatch(session, trials, TrialRows({0: split.task}, {}, points, lambda: "silent"), points)
+    assert watch._total == 1 + 20
+    for trial, epochs, score in zip(trials, (1, 2), (0.9, 0.1), strict=True):
+        trial.folder.mkdir(parents=True)
+        (trial.folder / spec.EPOCHS).write_text("\n".join(json.dumps({"epoch": number}) for number in range(epochs)))
+        scored_by = spec.score_key(trial.recipe.calibration)
+        row = {"epochs": float(epochs), spec.SELECTION_METRIC: score, "scored_by": scored_by}
+        (trial.folder / spec.DEVELOPMENT_SCORES).write_text(json.dumps(row))
+    watch.expect({}, math.inf)
+    assert watch._total == 5 + 2
 
 
 def test_where_every_trial_failed_tracking_has_the_reason_of_each(

@@ -54,6 +54,13 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path, capsys: pytest.Captu
     assert f"{tmp_path / 'out'}: a sweep, process {os.getpid()} on" in capsys.readouterr().err
 
 
+def test_an_outcome_among_the_images_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = {**job_runs.RECIPE, "data": {"name": "folder", "num_known": 2, "unknown_settings": [1]}}
+    assert run_here(tmp_path, tmp_path / "images/out", recipe=recipe, data_dir=str(tmp_path / "images")) == 2
+    assert f"OUT writes to {tmp_path / 'images/out'}, which is in the data directory" in capsys.readouterr().err
+    assert not (tmp_path / "images").exists()
+
+
 def test_the_table_says_what_failed_and_lines_up() -> None:
     entry = {"methods": {"MSP": {"test/unknown_1/auroc": 0.5, "test/unknown_1/macro_f1": 1.0}}}
     assert table({"net": entry, "other": {"methods": {}}}, [1]) == [

@@ -148,10 +148,10 @@ def test_mirrored_images_are_warned_of_once_where_flips_are_found_to_harm(
 
 
 def test_a_storage_among_the_images_is_refused(my_images: Path, run_folder: RunFolder) -> None:
-    with pytest.raises(ConfigError, match=r"--storage writes to .*figures would be taken for images"):
+    with pytest.raises(ConfigError, match=r"--storage writes to .*taken for classes.* or set --storage elsewhere"):
         printed(run, RunRequest(own_recipe(), my_images, my_images / "storage"))
     assert not (my_images / "storage").exists()
-    with pytest.raises(ConfigError, match="the tracking database writes to"):
+    with pytest.raises(ConfigError, match=r"the tracking database \(MLFLOW_TRACKING_URI\) writes to"):
         printed(run, RunRequest(own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere"))
 
 

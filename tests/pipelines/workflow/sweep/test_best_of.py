@@ -20,7 +20,7 @@ from pipelines.storage.mirror import MIRROR_VARIABLE
 from pipelines.storage.storage import Storage
 from pipelines.tracking.models import LoadedModel, load
 from pipelines.tracking.versions import CHOSEN_AMONG, versions_of
-from pipelines.workflow.best_of import _classifier, _plain_tables, _task_of, register_best
+from pipelines.workflow.best_of import _classifier, _plain_tables, _pretraining_of, _task_of, register_best
 from pipelines.workflow.promotion import promote
 from pipelines.workflow.requests import PromoteRequest
 from pipelines.workflow.stages.evaluate import Networks
@@ -40,7 +40,7 @@ from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
-from proser_core.store.store import Artefact, load_if_complete
+from proser_core.store.store import Artefact, load_if_complete, write_manifest
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
 
@@ -304,3 +304,15 @@ def test_a_network_that_needs_weights_which_this_machine_lacks_is_refused(
     monkeypatch.setattr("pipelines.workflow.best_of.from_json", lambda cls, values: recipe)
     with pytest.raises(ConfigError, match=f"weights_file {weights} is not on this machine, .*; copy it there"):
         register_best(TestItsBestTrial.NAME, folder.storage, 1, "elsewhere")
+
+
+def test_beside_a_trial_from_scratch_stands_no_pretrained_network_whose_weights_this_machine_lacks(
+    tmp_path: Path,
+) -> None:
+    trial, task = (Artefact(tmp_path / place, "digest") for place in ("trials/0", "prepare/1"))
+    trial.path.mkdir(parents=True)
+    write_manifest(trial.path, {"weights": "", "code": "code"})
+    network = NetworkConfig(
+        backbone="torchvision:resnet18", weights_file="/home/other/resnet18.pth", features="trained"
+    )
+    assert _pretraining_of(trial, replace(quick_recipe(), network=network), task, None) is None
