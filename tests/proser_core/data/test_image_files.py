@@ -177,6 +177,9 @@ class TestPaths:
         (tmp_path / "a" / "up").symlink_to(tmp_path)
         (tmp_path / "b").symlink_to(tmp_path / "a")  # no loop: its images count again
         assert count_images([str(tmp_path)]).count == 2
+        write(tmp_path / "c" / "other.png")
+        assert count_images([str(tmp_path / "a")]).count == 1
+        assert count_images([str(tmp_path / "a" / "up")]).count == 3
 
     def test_of_folders_nested_more_deeply_than_calls_are_read_in_order(self, tmp_path: Path) -> None:
         write(tmp_path / "1.png")
