@@ -256,6 +256,18 @@ class TestPaths:
         assert failure.name == str(table)
         assert f"{table} is not a whole Parquet file" in failure.reason
 
+    def test_a_parquet_file_whose_name_is_not_utf8_and_a_pipe_are_left_out_by_name(self, tmp_path: Path) -> None:
+        write(tmp_path / "one.png")
+        parquet.write_table(pa.table({"image": [encode(PIXELS)]}), tmp_path / "set.parquet")
+        (tmp_path / "set.parquet").rename(tmp_path / os.fsdecode(b"\xff.parquet"))
+        os.mkfifo(tmp_path / "pipe.parquet")
+        assert count_images([str(tmp_path)]).count == 3
+        parts = read(tmp_path)
+        assert names(parts) == [str(tmp_path / "one.png")]
+        reasons = [failure.reason for part in parts for failure in part.failures]
+        assert "pipe.parquet is no regular file; remove it" in reasons[0]
+        assert reasons[1].endswith(".parquet has a name that is not UTF-8; rename it")
+
     def test_a_parquet_file_with_damaged_pages_gives_the_images_before_them(self, tmp_path: Path) -> None:
         table = tmp_path / "set.parquet"
         column = [encode(PIXELS)] * 2 * PIECE
