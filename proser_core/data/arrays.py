@@ -56,7 +56,7 @@ def task_from_arrays(
     others = nothing if development is None else _rgb(development)
     ImageSet(others, np.zeros(len(others), np.int64), ("unknown",))  # refuses what are no images
     for name, array in (("images", pixels), ("test_images", tested), ("development", others)):
-        if array.shape[1:3] != (size, size):
+        if not size or array.shape[1:3] != (size, size):
             raise DataError(
                 f"{name} are {array.shape[2]} x {array.shape[1]} pixels; need squares of one size: resize all of them "
                 "to one height and width"
@@ -109,5 +109,10 @@ def _unknown(test_labels: np.ndarray, classes: np.ndarray) -> list[Any]:
 
 
 def _rgb(images: np.ndarray) -> np.ndarray:
-    """uint8[N, H, W, 3]; grey images three times over. `ImageSet` refuses what is neither."""
-    return np.stack([images] * 3, axis=-1) if np.ndim(images) == 3 else np.asarray(images)
+    """uint8[N, H, W, 3]; grey images three times over. `ImageSet` refuses what is neither. Raises DataError for a list
+    of images of several sizes."""
+    try:
+        pixels = np.asarray(images)
+    except ValueError as error:
+        raise DataError("images have several sizes; resize all of them to one height and width") from error
+    return np.stack([pixels] * 3, axis=-1) if pixels.ndim == 3 else pixels

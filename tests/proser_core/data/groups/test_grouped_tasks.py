@@ -161,7 +161,7 @@ def test_an_unknown_class_is_not_tested_with_an_image_that_belongs_to_a_training
 
 
 def test_where_every_class_is_one_group_it_is_refused_with_what_to_do(bursts: Path) -> None:
-    with pytest.raises(DataError, match=r"no class has the 3 groups .* --data\.no-group-near-duplicates"):
+    with pytest.raises(DataError, match=r"no class has the 3 groups .* --data\.group-by and --data\.no-group"):
         make_task(replace(CONFIG, group_by="scene"), bursts, 0)
 
 
