@@ -87,11 +87,6 @@ class DataSet:
         return np.bincount([file.label for file in listing.files], minlength=len(listing.class_names))
 
     @property
-    def has_own_validation(self) -> bool:
-        """Whether it has a validation part, so that none is drawn from the training images."""
-        return "val" not in self.drawn_parts
-
-    @property
     def drawn_parts(self) -> tuple[str, ...]:
         """The parts that are drawn from its training images."""
         if self.source.counts:
