@@ -10,7 +10,6 @@ from proser_core.data.preparation import assemble, stratified_rows
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import DataError
-from proser_core.naming import check_class_names
 
 
 def task_from_arrays(
@@ -42,7 +41,6 @@ def task_from_arrays(
     if len(classes) < 2:
         raise DataError(f"the labels name {'1 class' if len(classes) else 'no class'}; need at least 2 known classes")
     names = tuple(map(str, classes.tolist()))
-    check_class_names(names)
     pixels = _rgb(images)
     known = ImageSet(pixels, np.searchsorted(classes, labels), names)
     size, count = pixels.shape[1], len(classes)

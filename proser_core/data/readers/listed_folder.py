@@ -29,7 +29,7 @@ from proser_core.titles import counted
 FOLDER_PARTS = ("train", "val", "test")
 PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing")  # what others call them
 TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
-LOOKED_AT = 1000  # files of a folder, after which it counts as one without images
+LOOKED_AT = 1000  # files of a folder at which a first look for images ends
 
 
 class Listed(NamedTuple):
