@@ -89,6 +89,10 @@ class Grouping:
         return ["\0".join(each) if each and any(each) else None for each in parts]
 
 
+UNGROUPED = Grouping(by_looks=False)
+"""Each image is a group."""
+
+
 @lru_cache(maxsize=1)
 def _links_of(files: tuple[FileStatus, ...]) -> np.ndarray:
     """The `links_by_looks` of image files; kept, because each part of each task of a run asks for them."""

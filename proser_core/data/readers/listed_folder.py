@@ -66,6 +66,9 @@ class ListedFolder:
     _paths: dict[Path, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _unread: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _images: dict[Path, list[FileStatus]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _grouped: dict[tuple[Grouping, Path | None], "Grouped"] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def holds_images(self) -> bool:
@@ -173,24 +176,19 @@ class ListedFolder:
                 raise undecodable(path, EMPTY)
         return self._images.setdefault(folder, found)
 
-    def images(self, part: str, name: str) -> list[FileStatus]:
-        """The images of a class in a part, in the order of their paths. Raises DataError where there are too few."""
-        if part != "train" and part in self.parts:
-            return self._statuses(self.parts[part] / name)
-        images = self._undivided("train", name)
-        if "test" in self.parts:
-            return images
-        tested = set(sorted(images, key=self._digest)[: max(1, len(images) // TEST_SHARE)])
-        return [image for image in images if (image in tested) == (part == "test")]
-
     def grouped(self, grouping: Grouping, decoded: Path | None) -> "Grouped":
         """All images of all classes, with the part that each is drawn for, so that no group is divided."""
+        if (grouping, decoded) not in self._grouped:
+            self._grouped[grouping, decoded] = self._divided(grouping, decoded)
+        return self._grouped[grouping, decoded]
+
+    def _divided(self, grouping: Grouping, decoded: Path | None) -> "Grouped":
         own = [part for part in FOLDER_PARTS if part in self.parts]
         found = [
             (part, label, image)
             for part in own
             for label, name in enumerate(self.class_names)
-            for image in self._undivided(part, name)
+            for image in self.images(part, name)
         ]
         parts = np.array([part for part, _, _ in found])
         labels = np.array([label for _, label, _ in found], np.int64)
@@ -201,7 +199,7 @@ class ListedFolder:
             parts[self._drawn(parts == "train", labels, groups, files)] = "test"
         return Grouped(parts, labels, groups, [path for path, _, _ in files])
 
-    def _undivided(self, part: str, name: str) -> list[FileStatus]:
+    def images(self, part: str, name: str) -> list[FileStatus]:
         """The images in the folder of a part that has one, in the order of their paths. Raises DataError where there
         are too few."""
         folder = self.parts[part] / name
@@ -217,7 +215,7 @@ class ListedFolder:
     def _drawn(
         self, pool: np.ndarray, labels: np.ndarray, groups: np.ndarray, files: Sequence[FileStatus]
     ) -> np.ndarray:
-        """Rows of the pool that are kept for the test: as without groups, where each image is one."""
+        """Rows of the pool that are kept for the test."""
         rows = np.flatnonzero(pool)
         digests = [self._digest(files[row]) for row in rows.tolist()]
         ranks = np.argsort(np.argsort(digests))
