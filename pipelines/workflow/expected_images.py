@@ -10,11 +10,11 @@ def expected_images(recipe: Recipe, data_dir: DataRoot) -> dict[str, int]:
     known = open_data_set(data.name, data_dir)
     num_known = data.num_known or known.num_classes
     train = known.num_images("train") * num_known // known.num_classes
-    if known.has_own_validation:
-        val = known.num_images("val") * num_known // known.num_classes
-    else:
+    if "val" in known.drawn_parts:
         val = round(data.val_fraction * train)
         train -= val
+    else:
+        val = known.num_images("val") * num_known // known.num_classes
     test = sum(open_data_set(each, data_dir).num_images("test") for each in (data.name, data.unknown) if each)
     return {
         "train": train,

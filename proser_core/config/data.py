@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from proser_core.config.checks import Block
+from proser_core.errors import ConfigError
 
 Augmentation = Literal["none", "light", "strong"]
 Sampling = Literal["natural", "balanced"]
@@ -147,8 +148,9 @@ class DataConfig(Block):
 
     @property
     def flips(self) -> bool:
-        """Whether images are mirrored, once that is `decided`."""
-        assert self.flip != "auto", "auto is decided before a training begins"
+        """Whether images are mirrored, once that is `decided`; ConfigError before."""
+        if self.flip == "auto":
+            raise ConfigError("data.flip is auto, which a task decides; give `task.augmented(data)`")
         return self.flip and self.augmentation != "none"
 
     @property

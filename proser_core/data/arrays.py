@@ -10,7 +10,6 @@ from proser_core.data.preparation import assemble, stratified_rows
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import DataError
-from proser_core.naming import check_class_names
 
 
 def task_from_arrays(
@@ -42,7 +41,6 @@ def task_from_arrays(
     if len(classes) < 2:
         raise DataError(f"the labels name {'1 class' if len(classes) else 'no class'}; need at least 2 known classes")
     names = tuple(map(str, classes.tolist()))
-    check_class_names(names)
     pixels = _rgb(images)
     known = ImageSet(pixels, np.searchsorted(classes, labels), names)
     size, count = pixels.shape[1], len(classes)
@@ -56,7 +54,7 @@ def task_from_arrays(
     others = nothing if development is None else _rgb(development)
     ImageSet(others, np.zeros(len(others), np.int64), ("unknown",))  # refuses what are no images
     for name, array in (("images", pixels), ("test_images", tested), ("development", others)):
-        if array.shape[1:3] != (size, size):
+        if not size or array.shape[1:3] != (size, size):
             raise DataError(
                 f"{name} are {array.shape[2]} x {array.shape[1]} pixels; need squares of one size: resize all of them "
                 "to one height and width"
@@ -109,5 +107,10 @@ def _unknown(test_labels: np.ndarray, classes: np.ndarray) -> list[Any]:
 
 
 def _rgb(images: np.ndarray) -> np.ndarray:
-    """uint8[N, H, W, 3]; grey images three times over. `ImageSet` refuses what is neither."""
-    return np.stack([images] * 3, axis=-1) if np.ndim(images) == 3 else np.asarray(images)
+    """uint8[N, H, W, 3]; grey images three times over. `ImageSet` refuses what is neither. Raises DataError for a list
+    of images of several sizes."""
+    try:
+        pixels = np.asarray(images)
+    except ValueError as error:
+        raise DataError("images have several sizes; resize all of them to one height and width") from error
+    return np.stack([pixels] * 3, axis=-1) if pixels.ndim == 3 else pixels

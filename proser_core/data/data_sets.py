@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.data.catalogue import SOURCES, Source
-from proser_core.data.grouping import Grouping
+from proser_core.data.grouping import UNGROUPED, Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints
 from proser_core.data.readers.image_folders import FolderLayout, of_no_class
@@ -34,7 +34,7 @@ def path_of(data_dir: DataRoot) -> Path | None:
 
 
 def open_data_set(
-    name: str, data_dir: DataRoot, *, download: bool = False, grouping: Grouping | None = None
+    name: str, data_dir: DataRoot, *, download: bool = False, grouping: Grouping = UNGROUPED
 ) -> "DataSet":
     """The data set `name` in the layout in which `data_dir` holds it; with `download`, torchvision may fetch it. Parts
     that are drawn from folders of images are drawn by `grouping`.
@@ -79,17 +79,12 @@ class DataSet:
         if self.source.counts:
             return self.source.counts[part]
         layout, root = self._folder()
-        return len(replace(layout, grouping=None).index(root, part, size=1))
+        return len(replace(layout, grouping=UNGROUPED).index(root, part, size=1))
 
     def class_counts(self) -> np.ndarray:
         """int64[K]: files of each class of a user's own, over all parts."""
         listing = self.listing()
         return np.bincount([file.label for file in listing.files], minlength=len(listing.class_names))
-
-    @property
-    def has_own_validation(self) -> bool:
-        """Whether it has a validation part, so that none is drawn from the training images."""
-        return "val" not in self.drawn_parts
 
     @property
     def drawn_parts(self) -> tuple[str, ...]:

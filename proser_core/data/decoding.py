@@ -111,9 +111,9 @@ def read_content(content: bytes | Path | None) -> bytes | None:
     a pipe or a device, which might never end."""
     if not isinstance(content, Path):
         return content
-    if content.exists() and not content.is_file():
-        raise DataError(f"{content} is no regular file; give image files, or folders of them")
     try:
+        if content.exists() and not content.is_file():
+            raise DataError(f"{content} is no regular file; give image files, or folders of them")
         return content.read_bytes()
     except OSError as error:
         raise DataError(f"{content} cannot be read ({error.strerror}); repair or remove it") from error
@@ -184,6 +184,8 @@ def open_image(encoded: bytes | None, name: str) -> Iterator[Image.Image]:
         raise
     except Image.DecompressionBombError as error:  # Pillow's own limit, where a header claims even more
         raise ImageTooLargeError(f"{name}: the image has too many pixels ({error}); make it smaller") from error
+    except MemoryError as error:
+        raise DataError(f"{name}: there is not enough memory to decode the image; make it smaller") from error
     except Exception as error:  # whatever a damaged file makes of Pillow's readers: struct.error of EXIF, and others
         reason: object = error
         if isinstance(error, UnidentifiedImageError):  # its own words name the buffer

@@ -152,7 +152,7 @@ def _classes(inspection: Inspection) -> Iterator[Finding]:
 def _too_small(inspection: Inspection, trained: np.ndarray) -> dict[int, str]:
     """Classes that a run refuses, by number, with the images that they have."""
     listing = inspection.listing
-    least, counts = listing.least_images, enumerate(trained.tolist())
+    least, counts = listing.least, enumerate(trained.tolist())
     small = {number: counted(count, "image") for number, count in counts if count < least}
     for part in [each for each in ("val", "test") if each not in listing.drawn]:
         missing = np.flatnonzero(inspection.counts(part) == 0).tolist()
@@ -163,14 +163,14 @@ def _too_small(inspection: Inspection, trained: np.ndarray) -> dict[int, str]:
 def _small_classes(inspection: Inspection, small: dict[int, str]) -> Finding:
     listing = inspection.listing
     drawn = " and ".join(PART_TITLES[part] for part in listing.drawn)
-    needs = f"{listing.least_images} or more, to train{f' and to draw {drawn} images' if drawn else ''}"
+    needs = f"{listing.least} or more, to train{f' and to draw {drawn} images' if drawn else ''}"
     return _of_classes(
         inspection, "classes with too few images", small, f"A class needs {needs}: add images, or remove it."
     )
 
 
 def _few_groups(inspection: Inspection, trained: np.ndarray, small: dict[int, str]) -> Finding:
-    least, rows = inspection.listing.least_groups, inspection.parts == "train"
+    least, rows = inspection.listing.least, inspection.parts == "train"
     groups, labels = inspection.groups[rows], inspection.labels[rows]
     counts = [len(np.unique(groups[labels == number])) for number in range(len(trained))]
     few = {

@@ -78,14 +78,19 @@ class Grouping:
             return _from_table(paths, self._table(), root)
         if self.rule.isdecimal():
             return _from_folders(paths, folders, int(self.rule))
-        found = [re.search(self.rule, os.path.basename(path)) for path in paths]
+        names = [composed(os.path.basename(path)) for path in paths]
+        found = [re.search(composed(self.rule), name) for name in names]
         if not any(found):
             raise DataError(
-                f"data.group_by {self.rule!r} is found in no name of an image, such as {os.path.basename(paths[0])!r}; "
-                "give a regular expression that finds the group's name, a folder level, or a table"
+                f"data.group_by {self.rule!r} is found in no name of an image, such as {names[0]!r}; give a "
+                "regular expression that finds the group's name, a folder level, or a table"
             )
         parts = [match and (match.groups(default="") or (match[0],)) for match in found]
         return ["\0".join(each) if each and any(each) else None for each in parts]
+
+
+UNGROUPED = Grouping(by_looks=False)
+"""Each image is a group."""
 
 
 @lru_cache(maxsize=1)

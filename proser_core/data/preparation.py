@@ -53,20 +53,19 @@ def make_task(
     names = tuple(known.class_names[class_id] for class_id in split.known)
     check_class_names(names)
     tested = images.tested(split, known)
-    if images.data_sets[config.name].has_own_validation:
-        train, val = known, images.read(config.name, "val", split.known)
-    else:
+    drawn = images.data_sets[config.name].drawn_parts
+    if "val" in drawn:
         val_rows = stratified_rows(_targets(known.labels, split), names, config.val_fraction, seed, known.groups)
         train, val = known.select(~val_rows), known.select(val_rows)
+    else:
+        train, val = known, images.read(config.name, "val", split.known)
     development = (
         images.development(split, seed, count=len(val), apart_from=(train, tested))
         if config.has_development
         else known.select(np.zeros(0, np.int64))
     )
     grouped = KnownGroups.of(
-        {"train": train, "val": val, "test": tested},
-        dict(zip(split.known, names, strict=True)),
-        images.data_sets[config.name].drawn_parts,
+        {"train": train, "val": val, "test": tested}, dict(zip(split.known, names, strict=True)), drawn
     )
     mirroring = Mirroring(True, "")
     if config.is_own:

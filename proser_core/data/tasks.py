@@ -15,7 +15,9 @@ from proser_core.data.image_sets import ImageSource, image_size
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.stored import StoredImages
 from proser_core.errors import DataError
+from proser_core.naming import check_class_names
 from proser_core.store.files import read_json, write_json
+from proser_core.titles import counted
 
 TASK_PARTS = ("train", "val", "development", "test")
 SUMMARY = "task.json"
@@ -102,6 +104,21 @@ class OpenSetTask:
                     f"targets of {name} run from {np.min(targets)} to {np.max(targets)}; need 0 to {highest} with "
                     f"{self.num_known} known classes"
                 )
+        self._check_names_and_classes()
+
+    def _check_names_and_classes(self) -> None:
+        """Raises DataError for names that are not one for each known class, or that no prediction could give, and for
+        what is not a class id for each test image."""
+        check_class_names(self.class_names)
+        if len(self.class_names) != self.num_known:
+            raise DataError(
+                f"class_names has {counted(len(self.class_names), 'name')}; need {self.num_known}, one for each known "
+                "class"
+            )
+        if (shape := np.shape(self.test_classes)) != (len(self.test),):
+            raise DataError(
+                f"test_classes has the shape {shape}; need {(len(self.test),)}, a class id for each test image"
+            )
 
     @property
     def num_known(self) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from proser_core.data.decoded_photos import DecodedPhotos
-from proser_core.data.grouping import Grouping
+from proser_core.data.grouping import UNGROUPED, Grouping
 from proser_core.data.image_sets import ImageSet
 from proser_core.data.readers.fingerprints import Fingerprints, files_fingerprint
 from proser_core.data.readers.layout import Classes, Part, of_classes
@@ -23,10 +23,10 @@ from proser_core.titles import counted
 
 @dataclass(frozen=True)
 class FolderLayout:
-    """A folder of images per class, whatever the classes are; with a `grouping` no group is divided. `listed`
-    lists its root once for all that share it."""
+    """A folder of images per class, whatever the classes are; no group of the `grouping` is divided. `listed` lists its
+    root once for all that share it."""
 
-    grouping: Grouping | None = None
+    grouping: Grouping = UNGROUPED
     listed: ListedFolder | None = None
     name = "folder"
     needs = "a folder of images for each class: CLASS/*, or train/CLASS/*, next to val/ and test/ if there are any"
@@ -59,13 +59,12 @@ class FolderLayout:
         return names
 
     def fingerprints(self, root: Path) -> Fingerprints:
-        """A fingerprint of each class in each part."""
+        """A fingerprint of each class in each part that has a folder."""
         folders = self._at(root)
-        parts = [part for part in FOLDER_PARTS if part != "val" or part in folders.parts]
-        table = self.grouping.fingerprints() if self.grouping else []
-        return table + [
+        return self.grouping.fingerprints() + [
             files_fingerprint(f"{part}/{name}", folders.images(part, name), root)
-            for part in parts
+            for part in FOLDER_PARTS
+            if part in folders.parts
             for name in folders.class_names
         ]
 
@@ -78,26 +77,17 @@ class FolderLayout:
     def index(
         self, root: Path, part: Part, *, size: int, classes: Classes = None, decoded: Path | None = None
     ) -> ImageSet:
-        """The images of `classes`, on disk: as they are, or with a grouping where `save_photos` has put all files of
-        the `listing`, in the folder `decoded`. Raises DataError for a class without one, and with a grouping where that
-        does not fit the images, or one of any class cannot be decoded."""
+        """The images of `classes`, on disk: as they are, or where `save_photos` has put all files of the `listing`, in
+        the folder `decoded`. Raises DataError for a class without one, where the grouping does not fit the images, and
+        where it is by looks and one of any class cannot be decoded."""
         folders = self._at(root)
-        if self.grouping is not None:
-            grouped = folders.grouped(self.grouping, decoded)
-            rows = np.flatnonzero((grouped.parts == part) & of_classes(grouped.labels, classes))
-            if decoded is not None:
-                images: StoredImages = DecodedPhotos.of(decoded, size)[rows]
-            else:
-                images = StoredImages.of_files([grouped.paths[row] for row in rows], size)
-            return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows])
-        found = [
-            (path, label)
-            for label, name in enumerate(folders.class_names)
-            if classes is None or label in classes
-            for path, _, _ in folders.images(part, name)
-        ]
-        stored = StoredImages.of_files([path for path, _ in found], size)
-        return ImageSet(stored, np.array([label for _, label in found], np.int64), folders.class_names)
+        grouped = folders.grouped(self.grouping, decoded)
+        rows = np.flatnonzero((grouped.parts == part) & of_classes(grouped.labels, classes))
+        if decoded is not None:
+            images: StoredImages = DecodedPhotos.of(decoded, size)[rows]
+        else:
+            images = StoredImages.of_files([grouped.paths[row] for row in rows], size)
+        return ImageSet(images, grouped.labels[rows], folders.class_names, grouped.groups[rows])
 
     def _at(self, root: Path) -> ListedFolder:
         return self.listed if self.listed and self.listed.root == root else ListedFolder(root)

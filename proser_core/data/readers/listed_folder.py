@@ -29,8 +29,7 @@ from proser_core.titles import counted
 FOLDER_PARTS = ("train", "val", "test")
 PART_LIKE = ("train", "training", "val", "valid", "validation", "test", "testing")  # what others call them
 TEST_SHARE = 5  # one of so many images is kept for the test where there is no test/
-LEAST = 3  # images of a class from which training, validation and test each get one
-LOOKED_AT = 1000  # files of a folder, after which it counts as one without images
+LOOKED_AT = 1000  # files of a folder at which a first look for images ends
 
 
 class Listed(NamedTuple):
@@ -53,13 +52,8 @@ class Listing:
     unread: list[str] = field(default_factory=list)
 
     @property
-    def least_images(self) -> int:
-        """Training images that a class needs."""
-        return LEAST if "test" in self.drawn else self.least_groups
-
-    @property
-    def least_groups(self) -> int:
-        """Groups of training images from which a class gets one in training and in each part that is drawn."""
+    def least(self) -> int:
+        """Training images, and groups, from which a class gets one in training and in each part that is drawn."""
         return 1 + len(self.drawn)
 
 
@@ -72,11 +66,15 @@ class ListedFolder:
     _paths: dict[Path, list[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _unread: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _images: dict[Path, list[FileStatus]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _grouped: dict[tuple[Grouping, Path | None], "Grouped"] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def holds_images(self) -> bool:
-        """Whether a folder has images, as far as a look at its first files tells."""
-        return any(_holds_image(self.root / name) for name in _subfolders(self.root))
+        """Whether a folder has images. Where its first files are none, all are looked at: a run would be refused."""
+        folders = [self.root / name for name in _subfolders(self.root)]
+        return any(_holds_image(folder, most) for most in (LOOKED_AT, None) for folder in folders)
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
@@ -178,24 +176,19 @@ class ListedFolder:
                 raise undecodable(path, EMPTY)
         return self._images.setdefault(folder, found)
 
-    def images(self, part: str, name: str) -> list[FileStatus]:
-        """The images of a class in a part, in the order of their paths. Raises DataError where there are too few."""
-        if part != "train" and part in self.parts:
-            return self._statuses(self.parts[part] / name)
-        images = self._undivided("train", name)
-        if "test" in self.parts:
-            return images
-        tested = set(sorted(images, key=self._digest)[: max(1, len(images) // TEST_SHARE)])
-        return [image for image in images if (image in tested) == (part == "test")]
-
     def grouped(self, grouping: Grouping, decoded: Path | None) -> "Grouped":
         """All images of all classes, with the part that each is drawn for, so that no group is divided."""
+        if (grouping, decoded) not in self._grouped:
+            self._grouped[grouping, decoded] = self._divided(grouping, decoded)
+        return self._grouped[grouping, decoded]
+
+    def _divided(self, grouping: Grouping, decoded: Path | None) -> "Grouped":
         own = [part for part in FOLDER_PARTS if part in self.parts]
         found = [
             (part, label, image)
             for part in own
             for label, name in enumerate(self.class_names)
-            for image in self._undivided(part, name)
+            for image in self.images(part, name)
         ]
         parts = np.array([part for part, _, _ in found])
         labels = np.array([label for _, label, _ in found], np.int64)
@@ -206,22 +199,23 @@ class ListedFolder:
             parts[self._drawn(parts == "train", labels, groups, files)] = "test"
         return Grouped(parts, labels, groups, [path for path, _, _ in files])
 
-    def _undivided(self, part: str, name: str) -> list[FileStatus]:
+    def images(self, part: str, name: str) -> list[FileStatus]:
         """The images in the folder of a part that has one, in the order of their paths. Raises DataError where there
         are too few."""
         folder = self.parts[part] / name
         images = self._statuses(folder)
-        if "test" not in self.parts and part == "train" and len(images) < LEAST:
+        least = 1 + len(self.drawn)
+        if "test" not in self.parts and part == "train" and len(images) < least:
             raise DataError(
-                f"{folder} holds {counted(len(images), 'image')}{self._others(folder)}; a class needs {LEAST} or more, "
-                "to train, to calibrate and to test with. Add some, or remove the folder"
+                f"{folder} holds {counted(len(images), 'image')}{self._others(folder)}; a class needs {least} or more, "
+                f"to train and to draw {' and '.join(self.drawn)} images. Add some, or remove the folder"
             )
         return images
 
     def _drawn(
         self, pool: np.ndarray, labels: np.ndarray, groups: np.ndarray, files: Sequence[FileStatus]
     ) -> np.ndarray:
-        """Rows of the pool that are kept for the test: as without groups, where each image is one."""
+        """Rows of the pool that are kept for the test."""
         rows = np.flatnonzero(pool)
         digests = [self._digest(files[row]) for row in rows.tolist()]
         ranks = np.argsort(np.argsort(digests))
@@ -251,9 +245,9 @@ def _subfolders(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _holds_image(folder: Path) -> bool:
+def _holds_image(folder: Path, most: int | None = LOOKED_AT) -> bool:
     """Whether there is an image among its first files."""
-    return any(name.endswith(ENDINGS) for name in _first_names(folder))
+    return any(name.endswith(ENDINGS) for name in _first_names(folder, most))
 
 
 def unread_endings(folder: Path) -> list[str]:
@@ -261,8 +255,8 @@ def unread_endings(folder: Path) -> list[str]:
     return sorted({ending for name in _first_names(folder) for ending in OTHER_ENDINGS if name.endswith(ending)})
 
 
-def _first_names(folder: Path) -> Iterator[str]:
-    """Names of its first files, in lower case; none of a folder that cannot be read."""
+def _first_names(folder: Path, most: int | None = LOOKED_AT) -> Iterator[str]:
+    """Names of its first files, or of all, in lower case; none of a folder that cannot be read."""
     with suppress(DataError):
-        for file in itertools.islice(files_below(absolute(folder)), LOOKED_AT):
+        for file in itertools.islice(files_below(absolute(folder)), most):
             yield file.name.lower()

@@ -53,7 +53,8 @@ class ParquetLayout:
 
     def packed_files(self, root: Path) -> list[Path]:
         """The files that `unpack` takes apart."""
-        return find_shards(root / self.folder, "")
+        parts = [find_shards(root / self.folder, self._hub_part(part)) for part in ("train", "test")]
+        return sorted(shard for shards in parts for shard in shards)
 
     def fingerprints(self, root: Path) -> Fingerprints:
         return fingerprints_of(self.packed_files(root))
@@ -192,10 +193,14 @@ def _arrow() -> Any:
 
 @contextmanager
 def _parquet(shard: Path) -> Iterator[Any]:
-    """pyarrow.parquet; its errors become a DamagedFileError that names the file."""
+    """pyarrow.parquet; its errors, and those of names and pipes, become a DamagedFileError that names the file."""
     pa = _arrow()
     try:
+        if shard.exists() and not shard.is_file():  # a pipe might never end
+            raise DamagedFileError(f"{shard} is no regular file; remove it")
         yield pa.parquet
+    except UnicodeEncodeError as error:
+        raise DamagedFileError(f"{shard} has a name that is not UTF-8; rename it") from error
     except (pa.ArrowException, OSError) as error:
         raise DamagedFileError(f"{shard} is not a whole Parquet file ({first_line(error)}); fetch it again") from error
 

@@ -22,11 +22,12 @@ def image_paths(folder: Path) -> list[str]:
 
 
 def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above is not followed.
+    """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above, of
+    `folder` too, is not followed.
 
     Raises DataError for a folder that cannot be read.
     """
-    waiting = _entries(folder, frozenset())
+    waiting = _entries(folder)
     while waiting:  # no recursion: folders may be nested more deeply than calls
         entry, above = waiting.pop()
         if _is_folder(entry):
@@ -35,11 +36,13 @@ def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
             yield entry
 
 
-def _entries(folder: str, above: Folders) -> list[tuple[os.DirEntry[str], Folders]]:
-    """What is in a folder, the last by name first, each with the folders that it is in; nothing of one in `above`."""
+def _entries(folder: str, above: Folders | None = None) -> list[tuple[os.DirEntry[str], Folders]]:
+    """What is in a folder, the last by name first, each with the folders that it is in; nothing of one in `above`.
+    Without it, the folders that `folder` is in, wherever a link to it lies."""
     try:
-        about = os.stat(folder)
-        here = (about.st_dev, about.st_ino)
+        here = _identity(folder)
+        if above is None:
+            above = frozenset(map(_identity, Path(os.path.realpath(folder)).parents))
         if here in above:
             return []
         with os.scandir(folder) as entries:
@@ -48,6 +51,11 @@ def _entries(folder: str, above: Folders) -> list[tuple[os.DirEntry[str], Folder
         raise DataError(f"{folder} cannot be read ({error.strerror}); give a folder that you may read") from error
     inside = above | {here}
     return [(each, inside) for each in sorted(shown, key=lambda each: each.name, reverse=True)]
+
+
+def _identity(folder: str | Path) -> tuple[int, int]:
+    about = os.stat(folder)
+    return about.st_dev, about.st_ino
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -42,6 +42,6 @@ def draw_rows(
     if not drawn.any():
         raise DataError(
             f"no class has the {left + 1} groups of images that make it possible to draw some for validation and test; "
-            "add images of other scenes. If different ones only look alike, give --data.no-group-near-duplicates"
+            "add images of other scenes, or see --data.group-by and --data.no-group-near-duplicates"
         )
     return drawn[numbers]

@@ -22,7 +22,8 @@ from proser_core.recognition.validation_scores import ValidationScores
 def histogram(scores: np.ndarray, bias: float = 0.5) -> Figure:
     """Of as many of the small task's test images."""
     task, count = small_task(), len(scores)
-    task = replace(task, test=Labelled(task.test.images[:count], task.test.targets[:count]))
+    test = Labelled(task.test.images[:count], task.test.targets[:count])
+    task = replace(task, test=test, test_classes=task.test_classes[:count])
     return score_histogram(OpenSetScores(np.zeros(count, int), scores, 2, bias), "gap", task, "PROSER", "made")
 
 

@@ -74,6 +74,8 @@ def test_development_images_are_unknown() -> None:
         ({"labels": np.arange(7) % 2}, "8 images have labels"),
         ({"images": pixels(8).astype(np.float32)}, "images are float32.*need uint8"),
         ({"images": np.zeros((8, 4, 5, 3), np.uint8)}, "images are 5 x 4 pixels"),
+        ({"images": np.zeros((8, 0, 0, 3), np.uint8)}, "images are 0 x 0 pixels"),
+        ({"images": [*pixels(7), pixels(1, size=5)[0]]}, "images have several sizes; resize all"),
         ({"development": pixels(2).astype(np.float32)}, "images are float32.*need uint8"),
         ({"development": np.zeros((2, 4, 4, 4), np.uint8)}, r"images are uint8\(2, 4, 4, 4\).*need uint8"),
         ({"development": pixels(2, size=5)}, "development are 5 x 5 pixels.*resize"),

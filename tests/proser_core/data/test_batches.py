@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tasks import CPU, NORMALISATION, batches_of
 
+from proser_core.config import DataConfig
 from proser_core.data.augmentation.batches import half_slices
 from proser_core.data.normalisation import Normaliser
 from proser_core.data.tasks import Labelled
@@ -91,6 +92,11 @@ def test_alternating_flips_mirror_about_half_of_the_images_and_none_where_flips_
     assert 110 < len(mirrored_rows(labelled, 0)) < 190
     assert mirrored_rows(labelled, 0) != mirrored_rows(labelled, 0, seed=1)
     assert mirrored_rows(labelled, 0, flip=False) == mirrored_rows(labelled, 1, flip=False) == set()
+
+
+def test_flips_that_no_task_has_decided_are_refused():
+    with pytest.raises(ConfigError, match=r"data\.flip is auto, .* give `task\.augmented\(data\)`"):
+        _ = DataConfig(name="folder", flip="auto").flips
 
 
 def test_alternating_flips_leave_order_and_crops_as_they_were():

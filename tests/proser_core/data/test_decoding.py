@@ -18,7 +18,7 @@ from PIL import Image
 from small_tasks import random_images
 
 from proser_core.data import photos
-from proser_core.data.decoding import MAX_PIXELS, count_pixels, decode_square, full_size, open_image
+from proser_core.data.decoding import MAX_PIXELS, count_pixels, decode_square, full_size, open_image, read_content
 from proser_core.errors import DataError, ImageTooLargeError
 
 
@@ -279,3 +279,12 @@ for content in {contents}:
     def test_that_is_none_is_refused_by_name(self, content: bytes | None, reason: str) -> None:
         with pytest.raises(DataError, match=rf"some\.png: the image cannot be decoded \(.*{reason}.*repair or remove"):
             decode_square(content, SIZE, "some.png")
+
+    def test_whose_name_is_too_long_for_the_system_is_refused_by_it(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match=r"x\.png cannot be read \(File name too long\); repair or remove it"):
+            read_content(tmp_path / f"{300 * 'x'}.png")
+
+    def test_for_which_there_is_no_memory_is_not_called_damaged(self) -> None:
+        content = encode(PIXELS)
+        with pytest.raises(DataError, match=r"some\.png: there is not enough memory"), open_image(content, "some.png"):
+            raise MemoryError

@@ -117,13 +117,15 @@ class TestClasses:
         assert list(finding.lines) == ["lamp: 2 images", "owl: 0 images"]
         assert finding.advice.startswith("A class needs 3 or more, to train and to draw validation and test images")
 
-    @pytest.mark.parametrize(("parts", "least"), [(("train", "test"), 2), (("train", "val", "test"), 1)])
+    @pytest.mark.parametrize(
+        ("parts", "least"), [(("train", "val"), 2), (("train", "test"), 2), (("train", "val", "test"), 1)]
+    )
     def test_own_parts_leave_less_to_draw(self, root: Path, parts: tuple[str, ...], least: int) -> None:
         for index, part in enumerate(parts):
             for number, name in enumerate(CLASSES):
                 add(scene(50 + 2 * index + number), root.parent / "all" / part / name / "1.png")
         inspection, findings = found_in(root.parent / "all")
-        assert inspection.listing.least_images == least
+        assert inspection.listing.least == least
         title = "classes with too few images" if least > 1 else "classes of fewer than 5 images"
         assert list(findings[title].lines) == [f"{name}: 1 image" for name in CLASSES]
 

@@ -177,6 +177,9 @@ class TestPaths:
         (tmp_path / "a" / "up").symlink_to(tmp_path)
         (tmp_path / "b").symlink_to(tmp_path / "a")  # no loop: its images count again
         assert count_images([str(tmp_path)]).count == 2
+        write(tmp_path / "c" / "other.png")
+        assert count_images([str(tmp_path / "a")]).count == 1
+        assert count_images([str(tmp_path / "a" / "up")]).count == 3
 
     def test_of_folders_nested_more_deeply_than_calls_are_read_in_order(self, tmp_path: Path) -> None:
         write(tmp_path / "1.png")
@@ -252,6 +255,18 @@ class TestPaths:
         (failure,) = [failure for part in parts for failure in part.failures]
         assert failure.name == str(table)
         assert f"{table} is not a whole Parquet file" in failure.reason
+
+    def test_a_parquet_file_whose_name_is_not_utf8_and_a_pipe_are_left_out_by_name(self, tmp_path: Path) -> None:
+        write(tmp_path / "one.png")
+        parquet.write_table(pa.table({"image": [encode(PIXELS)]}), tmp_path / "set.parquet")
+        (tmp_path / "set.parquet").rename(tmp_path / os.fsdecode(b"\xff.parquet"))
+        os.mkfifo(tmp_path / "pipe.parquet")
+        assert count_images([str(tmp_path)]).count == 3
+        parts = read(tmp_path)
+        assert names(parts) == [str(tmp_path / "one.png")]
+        reasons = [failure.reason for part in parts for failure in part.failures]
+        assert "pipe.parquet is no regular file; remove it" in reasons[0]
+        assert reasons[1].endswith(".parquet has a name that is not UTF-8; rename it")
 
     def test_a_parquet_file_with_damaged_pages_gives_the_images_before_them(self, tmp_path: Path) -> None:
         table = tmp_path / "set.parquet"

@@ -171,6 +171,12 @@ def test_an_image_that_cannot_be_decoded_is_named_with_its_row(tmp_path, bad):
             load()
 
 
+def test_files_of_a_part_that_is_not_read_are_neither_unpacked_nor_fingerprinted(tmp_path):
+    paths = [write(tmp_path / f"{part}-0.parquet", pngs(1), [0]) for part in ("extra", "test", "train")]
+    assert LAYOUT.packed_files(tmp_path) == paths[1:]
+    assert [name for name, _, _ in LAYOUT.fingerprints(tmp_path)] == ["test-0.parquet", "train-0.parquet"]
+
+
 @pytest.mark.parametrize("label", [3, -1])
 @pytest.mark.parametrize("classes", [None, (0,)])
 def test_a_label_without_a_name_is_refused_even_where_its_class_is_not_asked_for(tmp_path, label, classes):

@@ -14,7 +14,7 @@ from proser_core.data.preparation import _targets, make_task
 from proser_core.data.readers.layout import Embedded
 from proser_core.data.splits.class_split import ClassSplit
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import ConfigError, ProserError
+from proser_core.errors import ConfigError, DataError, ProserError
 from proser_core.jobs.preparing import prepare_inputs
 from proser_core.recognition.metrics import evaluate_settings
 from proser_core.recognition.scoring import OpenSetScores
@@ -152,6 +152,19 @@ def test_a_saved_task_comes_back_as_it_was_and_cannot_be_written_to(tmp_path, ma
     loaded = loaded_again(make(), tmp_path / "task", expected=make())
     with pytest.raises(ValueError, match="read-only"):
         loaded.train.images[0] = 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"class_names": ("dog",)}, "class_names has 1 name; need 2"),
+        ({"class_names": ("dog", "dog")}, "'dog' would mean two things"),
+        ({"test_classes": np.zeros(11, int)}, r"test_classes has the shape \(11,\); need \(12,\), a class id for each"),
+    ],
+)
+def test_a_task_whose_names_or_class_ids_do_not_fit_is_refused_before_any_training(fields, words):
+    with pytest.raises(DataError, match=words):
+        replace(small_task(), **fields)
 
 
 def test_images_that_only_another_process_could_read_are_not_saved_without_a_word(task, tmp_path):

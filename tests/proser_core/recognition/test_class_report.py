@@ -71,8 +71,11 @@ def test_of_many_classes_the_worst_are_listed() -> None:
 def classifier() -> OpenSetClassifier:
     """With the report of random test images of its three classes, and of unknown ones."""
     made = make_classifier()
-    test = Labelled(random_images(40, seed=4), np.arange(40) % 4)
-    task = replace(small_task(), split=made.split, class_names=made.class_names, test=test)
+    test, development = (
+        Labelled(random_images(40, seed=4), targets) for targets in (np.arange(40) % 4, np.full(40, 3))
+    )
+    parts = {"development": development, "test": test, "test_classes": test.targets}
+    task = replace(small_task(), split=made.split, class_names=made.class_names, **parts)
     classes = ClassReport.of(score(made.logits(test.images), made.score_function, made.calibration), task)
     called = made.predict(test.images).indices
     np.testing.assert_array_equal(classes.confusion, confusion_matrix(test.targets, called, labels=range(4)))
@@ -94,5 +97,6 @@ def test_what_is_kept_grows_with_the_images_and_not_with_pairs_of_classes() -> N
 
 
 def test_without_test_images_there_is_no_report() -> None:
-    none = replace(small_task(), test=Labelled(random_images(0), np.zeros(0, int)))
+    nothing = np.zeros(0, int)
+    none = replace(small_task(), test=Labelled(random_images(0), nothing), test_classes=nothing)
     assert ClassReport.of(OpenSetScores(none.test.targets, np.zeros(0), none.num_known, 0.0), none) is None

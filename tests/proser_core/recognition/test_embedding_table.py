@@ -11,7 +11,7 @@ from torch import nn
 
 from proser_core.data.normalisation import Normaliser
 from proser_core.data.splits.class_split import ClassSplit
-from proser_core.data.tasks import Labelled
+from proser_core.data.tasks import Labelled, OpenSetTask
 from proser_core.errors import ConfigError, TrainingError
 from proser_core.recognition import embedding_table
 from proser_core.recognition.embedding_table import compute_embedding_table, index_rows, num_embedded, task_embeddings
@@ -77,11 +77,19 @@ def test_a_large_set_is_fitted_to_a_draw_of_its_training_images(monkeypatch):
     np.testing.assert_array_equal(task_embeddings(net, streamed, CPU, seed=3)[TRAIN].known, expected.known)
 
 
+def trained_on(targets: np.ndarray) -> OpenSetTask:
+    """A task of training images with these targets, and hardly any others."""
+    known = tuple(range(targets.max() + 1))
+    split, train = ClassSplit(known, (len(known),), (1,)), Labelled(np.zeros((len(targets), 1)), targets)
+    development = Labelled(np.zeros((1, 1)), np.array([len(known)]))
+    return replace(small_task(), split=split, class_names=tuple(map(str, known)), train=train, development=development)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_rare_class_is_among_the_images_that_scores_are_fitted_to(monkeypatch, seed):
     monkeypatch.setattr(embedding_table, "INDEX_SIZE", 50)
     targets = np.repeat([0, 1, 2], [900, 4, 96])
-    task = replace(small_task(), split=ClassSplit((0, 1, 2), (3,), (1,)), train=Labelled(np.zeros((1000, 1)), targets))
+    task = trained_on(targets)
     counts = np.bincount(targets[index_rows(task, seed)])
     assert counts.sum() == 50
     assert counts[1] == 4
@@ -91,8 +99,7 @@ def test_a_rare_class_is_among_the_images_that_scores_are_fitted_to(monkeypatch,
 
 def test_many_classes_have_one_image_each(monkeypatch):
     monkeypatch.setattr(embedding_table, "INDEX_SIZE", 100)
-    split = ClassSplit(tuple(range(100)), (100,), (1,))
-    task = replace(small_task(), split=split, train=Labelled(np.zeros((1000, 1)), np.arange(1000) % 100))
+    task = trained_on(np.arange(1000) % 100)
     assert sorted(task.train.targets[index_rows(task, 0)]) == list(range(100))
 
 

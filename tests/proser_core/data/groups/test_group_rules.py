@@ -73,6 +73,9 @@ def test_accents_may_be_stored_in_two_ways(tmp_path: Path) -> None:
     assert by_table.tolist() == [0, 1]
     below = [str(tmp_path / "class" / path) for path in paths]
     assert Grouping("1", by_looks=False).joined(NO_PAIRS, below, folders, tmp_path).tolist() == [0] * 4
+    named = [str(tmp_path / f"class/{name} {frame}.png") for name in (one, other) for frame in range(2)]
+    for rule in (one, other):
+        assert Grouping(f"^({rule})", by_looks=False).joined(NO_PAIRS, named, folders, tmp_path).tolist() == [0] * 4
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])

@@ -55,6 +55,10 @@ def scenes_of(task: OpenSetTask, root: Path) -> dict[str, set[str]]:
     return {name: {known[image.tobytes()] for image in part.images} for name, part in parts.items()}
 
 
+def with_test(task: OpenSetTask, part: Labelled) -> OpenSetTask:
+    return replace(task, test=part, test_classes=part.targets)
+
+
 def disjoint(parts: dict[str, set[str]]) -> bool:
     return sum(map(len, parts.values())) == len(set().union(*parts.values()))
 
@@ -156,12 +160,12 @@ def test_an_unknown_class_is_not_tested_with_an_image_that_belongs_to_a_training
     root = write_lone(tmp_path)
     as_jpeg(scene(1)).save(root / "lone" / "copy.png")
     task = make_task(config_in_which(3, lambda split: split.unknown == (1,)), root, 0)
-    assert "scene1" in scenes_of(replace(task, test=task.val), root)["train"]
+    assert "scene1" in scenes_of(with_test(task, task.val), root)["train"]
     assert int((task.test.targets == 2).sum()) == 10
 
 
 def test_where_every_class_is_one_group_it_is_refused_with_what_to_do(bursts: Path) -> None:
-    with pytest.raises(DataError, match=r"no class has the 3 groups .* --data\.no-group-near-duplicates"):
+    with pytest.raises(DataError, match=r"no class has the 3 groups .* --data\.group-by and --data\.no-group"):
         make_task(replace(CONFIG, group_by="scene"), bursts, 0)
 
 
@@ -223,7 +227,7 @@ def test_where_each_scene_is_in_every_class_images_of_validated_scenes_choose(tm
     task = make_task(replace(CONFIG, **proxy), tmp_path)
     parts = scenes_of(task, tmp_path)
     assert disjoint(parts)
-    assert scenes_of(replace(task, test=task.development), tmp_path)["test"] == parts["val"]
+    assert scenes_of(with_test(task, task.development), tmp_path)["test"] == parts["val"]
 
 
 def test_nor_does_one_that_belongs_to_an_image_of_an_unknown_class_of_one_scene(tmp_path: Path) -> None:
@@ -239,7 +243,7 @@ def test_nor_does_one_that_belongs_to_an_image_of_an_unknown_class_of_one_scene(
     config = config_in_which(4, lambda split: (split.development, split.unknown) == ((1,), (2,)), **roles)
     task = make_task(config, tmp_path)
     assert "shared" in scenes_of(task, tmp_path)["test"]
-    assert scenes_of(replace(task, test=task.development), tmp_path)["test"] == {"own"}
+    assert scenes_of(with_test(task, task.development), tmp_path)["test"] == {"own"}
 
 
 def test_nor_does_one_that_belongs_to_a_test_image_where_an_outlier_set_is_unknown(tmp_path: Path) -> None:
@@ -255,7 +259,7 @@ def test_nor_does_one_that_belongs_to_a_test_image_where_an_outlier_set_is_unkno
     task = make_task(config, tmp_path)
     known_rows = task.test.targets < 2
     tested = Labelled(task.test.images[known_rows], task.test.targets[known_rows])
-    chosen_by, found = (scenes_of(replace(task, test=part), tmp_path)["test"] for part in (task.development, tested))
+    chosen_by, found = (scenes_of(with_test(task, part), tmp_path)["test"] for part in (task.development, tested))
     assert chosen_by
     assert chosen_by.isdisjoint(found)
     assert re.search("15 for test; 10 counted twice", task.notes[GROUPS])

@@ -17,6 +17,7 @@ from proser_core.data.grouping import Grouping
 from proser_core.data.inspection import inspect_folder
 from proser_core.data.preparation import make_task
 from proser_core.data.readers.image_folders import FolderLayout
+from proser_core.data.readers.listed_folder import LOOKED_AT
 from proser_core.errors import DataError
 
 
@@ -92,6 +93,10 @@ def test_a_folder_is_found_where_it_has_classes(root, tmp_path):
     (tmp_path / "other/tables").mkdir(parents=True)
     (tmp_path / "other/tables/train-00000.parquet").touch()
     assert open_data_set("folder", tmp_path / "other").layout is None
+    for number in range(LOOKED_AT):
+        (tmp_path / f"other/tables/{number}.xml").touch()
+    save(random_images(1)[0], tmp_path / "other/tables/images/1.png")
+    assert open_data_set("folder", tmp_path / "other").layout.name == "folder"
 
 
 class TestWithoutATestFolder:
@@ -124,8 +129,13 @@ class TestWithoutATestFolder:
     def test_a_class_of_too_few_images_is_named(self, flat):
         for path in sorted(next(flat.rglob("bee")).iterdir())[2:]:
             path.unlink()
-        with pytest.raises(DataError, match=r"bee holds 2 images; a class needs 3 or more"):
+        with pytest.raises(DataError, match=r"bee holds 2 images; a class needs 3 or more, to train and to draw val"):
             load(flat, "test")
+
+    def test_two_images_of_a_class_are_enough_next_to_validation_images_of_its_own(self, tmp_path):
+        for number, place in enumerate(("train/ant", "train/ant", "val/ant", "train/bee", "train/bee", "val/bee")):
+            save(random_images(1)[0], tmp_path / place / f"{number}.png")
+        assert [load(tmp_path, part).labels.tolist() for part in ("train", "val", "test")] == 3 * [[0, 1]]
 
 
 @pytest.mark.parametrize(
