@@ -205,7 +205,8 @@ def test_a_recipe_that_does_not_fit_is_refused_before_any_training(
 def test_images_that_only_the_evaluation_would_see_are_refused_before_any_training(
     task: OpenSetTask, part: str, images: np.ndarray, words: str
 ) -> None:
-    lines, given = io.StringIO(), Labelled(images, np.zeros(len(images), np.int64))
+    target = task.num_known if part == "development" else 0
+    lines, given = io.StringIO(), Labelled(images, np.full(len(images), target))
     with pytest.raises(DataError, match=words):
         train(replace(task, **{part: given}), RECIPE, progress=EpochProgress(lines))
     assert not lines.getvalue()

@@ -98,6 +98,8 @@ def test_labelled_images_need_one_target_each_of_a_class_that_is_there() -> None
     for targets in ([0, 1, 2, 0], [0, -1, 1, 0]):
         with pytest.raises(DataError, match=r"targets of val run from .* need 0 to 1 with 2 known classes"):
             replace(task, val=Labelled(images, np.array(targets)))
+    with pytest.raises(DataError, match=r"targets of development run from 0 to 2; need 2 to 2 with 2 known classes"):
+        replace(task, development=Labelled(images, np.array([2, 0, 2, 2])))
 
 
 @pytest.mark.parametrize("kind", (SCORES | FURTHER_SCORES).values(), ids=lambda kind: kind.name)

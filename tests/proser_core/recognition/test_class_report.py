@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
-from small_tasks import make_classifier, random_images, small_task
+from small_tasks import labelled, make_classifier, random_images, small_task
 
 from proser_core.config import from_json, to_json
 from proser_core.data.tasks import Labelled
@@ -72,7 +72,8 @@ def classifier() -> OpenSetClassifier:
     """With the report of random test images of its three classes, and of unknown ones."""
     made = make_classifier()
     test = Labelled(random_images(40, seed=4), np.arange(40) % 4)
-    task = replace(small_task(), split=made.split, class_names=made.class_names, test=test)
+    split, names = made.split, made.class_names
+    task = replace(small_task(), split=split, class_names=names, development=labelled(0), test=test)
     classes = ClassReport.of(score(made.logits(test.images), made.score_function, made.calibration), task)
     called = made.predict(test.images).indices
     np.testing.assert_array_equal(classes.confusion, confusion_matrix(test.targets, called, labels=range(4)))

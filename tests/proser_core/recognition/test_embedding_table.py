@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_tasks import CPU, NORMALISATION, random_images, small_task, tiny_closed_set_net, tiny_net
+from small_tasks import CPU, NORMALISATION, labelled, random_images, small_task, tiny_closed_set_net, tiny_net
 from streamed_images import Streamed
 from torch import nn
 
@@ -81,7 +81,8 @@ def test_a_large_set_is_fitted_to_a_draw_of_its_training_images(monkeypatch):
 def test_a_rare_class_is_among_the_images_that_scores_are_fitted_to(monkeypatch, seed):
     monkeypatch.setattr(embedding_table, "INDEX_SIZE", 50)
     targets = np.repeat([0, 1, 2], [900, 4, 96])
-    task = replace(small_task(), split=ClassSplit((0, 1, 2), (3,), (1,)), train=Labelled(np.zeros((1000, 1)), targets))
+    split, train = ClassSplit((0, 1, 2), (3,), (1,)), Labelled(np.zeros((1000, 1)), targets)
+    task = replace(small_task(), split=split, train=train, development=labelled(0))
     counts = np.bincount(targets[index_rows(task, seed)])
     assert counts.sum() == 50
     assert counts[1] == 4
@@ -92,7 +93,8 @@ def test_a_rare_class_is_among_the_images_that_scores_are_fitted_to(monkeypatch,
 def test_many_classes_have_one_image_each(monkeypatch):
     monkeypatch.setattr(embedding_table, "INDEX_SIZE", 100)
     split = ClassSplit(tuple(range(100)), (100,), (1,))
-    task = replace(small_task(), split=split, train=Labelled(np.zeros((1000, 1)), np.arange(1000) % 100))
+    train = Labelled(np.zeros((1000, 1)), np.arange(1000) % 100)
+    task = replace(small_task(), split=split, train=train, development=labelled(0))
     assert sorted(task.train.targets[index_rows(task, 0)]) == list(range(100))
 
 
