@@ -233,6 +233,8 @@ def test_logits_of_other_images_than_the_tasks_are_not_evaluated() -> None:
             evaluate(wrong, MaxLogit(), small_task(), 0.9)
     with pytest.raises(DataError, match="logits of no development images, and the task has 6"):
         evaluate({"val": logits["val"]}, MaxLogit(), small_task(), 0.9)
+    with pytest.raises(DataError, match="known logits of test have 3 columns, and the task has 2 known classes"):
+        evaluate(logits | {"test": table(12, num_known=3)}, MaxLogit(), small_task(), 0.9)
 
 
 def test_a_classifier_is_not_saved_to_an_empty_name_or_a_file(tmp_path: Path) -> None:
