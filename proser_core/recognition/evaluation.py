@@ -1,8 +1,7 @@
 """`EvaluationReport`: one method, calibrated on validation images and scored on everything else."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,10 +43,6 @@ class EvaluationReport:
         flat = {"calibration/bias": self.calibration.bias, "val/known_rate": self.calibration.known_rate}
         flat |= {f"dev/{name}": value for name, value in vars(self.development).items() if value is not None}
         return flat | {f"test/{name}": value for name, value in (self.test.flat() if self.test else {}).items()}
-
-    def to_json(self) -> dict[str, Any]:
-        """Nested plain values."""
-        return asdict(self)
 
 
 def evaluate(

@@ -74,4 +74,3 @@ def test_a_flat_report_names_its_metrics_by_part():
     assert flat["dev/macro_f1"] == report.development.macro_f1
     assert flat["test/unknown_2/auroc"] == report.test.settings[2].auroc
     assert flat["test/unknown_2/openness"] == pytest.approx(1 - math.sqrt(1 / 2))
-    assert report.to_json()["calibration"] == dataclasses.asdict(report.calibration)
