@@ -48,8 +48,8 @@ def _save(folder: Path, size: int, counts: tuple[int, ...]) -> None:
     """Random images in the files of a task."""
     draw = np.random.default_rng(0)
     train, val, development, test = (
-        Labelled(draw.integers(0, 256, (count, size, size, 3), dtype=np.uint8), np.zeros(count, np.int64))
-        for count in counts
+        Labelled(draw.integers(0, 256, (count, size, size, 3), dtype=np.uint8), np.full(count, target))
+        for count, target in zip(counts, (0, 0, 1, 0), strict=True)
     )
     split = ClassSplit(known=(0,), unknown=(1,), settings=(1,))
     classes = np.zeros(counts[-1], np.int64)

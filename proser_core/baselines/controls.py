@@ -90,6 +90,6 @@ def fit_score(method: Method, logits: Tables, targets: np.ndarray) -> ScoreFunct
     if method.score.reads_training and TRAIN not in logits:
         raise ConfigError(
             f"{method.name} is fitted to the logits of training images, and this network's were not kept; "
-            "only those of a pretraining are"
+            "only those of a pretraining are. Give the method no finetune, or a score whose reads_training is False"
         )
     return fitted(method.score, logits, np.asarray(targets))

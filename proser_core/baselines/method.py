@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proser_core.config import FinetuneConfig, Recipe
+from proser_core.errors import ConfigError
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.titles import MAX_LOGIT, PRETRAINED, scored
 
@@ -44,6 +45,14 @@ class Method:
     network: str = ""
     own_rule: OwnRule | None = None
     by_default: bool = True
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a score of dummies that the network does not have."""
+        if self.score.needs_dummies and self.scores_pretrained:
+            raise ConfigError(
+                f"{self.name} scores the pretrained net, which has no dummies, and the score {self.score.name} reads "
+                "them; give it a finetune, or a score whose needs_dummies is False"
+            )
 
     @property
     def scores_pretrained(self) -> bool:

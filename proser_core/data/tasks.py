@@ -97,12 +97,14 @@ class OpenSetTask:
 
     def __post_init__(self) -> None:
         """Raises DataError for targets of no class."""
-        for name, highest in (("train", self.num_known - 1), ("val", self.num_known - 1), ("test", self.num_known)):
+        known, unknown = (0, self.num_known - 1), (self.num_known, self.num_known)
+        ranges = {"train": known, "val": known, "development": unknown, "test": (0, self.num_known)}
+        for name, (lowest, highest) in ranges.items():
             targets = getattr(self, name).targets
-            if len(targets) and not 0 <= np.min(targets) <= np.max(targets) <= highest:
+            if len(targets) and not lowest <= np.min(targets) <= np.max(targets) <= highest:
                 raise DataError(
-                    f"targets of {name} run from {np.min(targets)} to {np.max(targets)}; need 0 to {highest} with "
-                    f"{self.num_known} known classes"
+                    f"targets of {name} run from {np.min(targets)} to {np.max(targets)}; need {lowest} to {highest} "
+                    f"with {self.num_known} known classes"
                 )
         self._check_names_and_classes()
 

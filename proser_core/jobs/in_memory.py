@@ -88,7 +88,8 @@ def train(
         tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=mirror)
     else:
         scored = net if seen is task else as_on_backbone(heads)
-        tables = task_logits(scored, seen, device, with_training=kinds == ("pretrain",))
+        with_training = kinds == ("pretrain",) or (method is not None and method.score.reads_training)
+        tables = task_logits(scored, seen, device, with_training=with_training)
     targets = fitting_targets(recipe, task, tables)
     score = own_score(recipe) if method is None else fit_score(method, tables, targets)
     # the recipe does not say where the development images of the caller's task come from

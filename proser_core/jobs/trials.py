@@ -105,11 +105,15 @@ def check_score(recipe: Recipe, can_choose: bool) -> None:
     calibration = recipe.calibration
     if calibration.score not in ("", AUTO):
         score = look_up("score", calibration.score, {**SCORES, **FURTHER_SCORES})
-        if score.needs_dummies and calibration.network != "proser":
-            raise ConfigError(
-                f"calibration.network is {calibration.network}, and the score {calibration.score} reads dummies, which "
-                "the control does not have; name another score (`proser list scores`), or omit calibration.network"
-            )
+        for name, value in (
+            ("calibration.network", calibration.network),
+            ("finetune.objective", recipe.finetune.objective),
+        ):
+            if score.needs_dummies and value != "proser":
+                raise ConfigError(
+                    f"{name} is {value}, and the score {calibration.score} reads dummies, which the control does not "
+                    f"have; name another score (`proser list scores`), or omit {name}"
+                )
     for name, remedy in (("score", "name a score (`proser list scores`)"), ("network", "give proser or control")):
         if getattr(calibration, name) == AUTO and not can_choose:
             raise ConfigError(

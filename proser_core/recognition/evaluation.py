@@ -1,15 +1,14 @@
 """`EvaluationReport`: one method, calibrated on validation images and scored on everything else."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from proser_core.data.tasks import OpenSetTask
 from proser_core.errors import DataError
 from proser_core.recognition.calibration import Calibration, calibrate
-from proser_core.recognition.logit_tables import SCORED_PARTS, LogitTable
+from proser_core.recognition.logit_tables import SCORED_PARTS, LogitTable, select
 from proser_core.recognition.metrics import TestMetrics, auroc, balanced_accuracy, evaluate_settings, open_set_macro_f1
 from proser_core.recognition.scores import ScoreFunction
 from proser_core.recognition.scoring import OpenSetScores, decide
@@ -45,10 +44,6 @@ class EvaluationReport:
         flat |= {f"dev/{name}": value for name, value in vars(self.development).items() if value is not None}
         return flat | {f"test/{name}": value for name, value in (self.test.flat() if self.test else {}).items()}
 
-    def to_json(self) -> dict[str, Any]:
-        """Nested plain values."""
-        return asdict(self)
-
 
 def evaluate(
     logits: Mapping[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask, target_rate: float
@@ -56,9 +51,9 @@ def evaluate(
     """Calibrate `score_function` on the validation logits, then score development and test logits.
 
     The same rule for every method, so that all are compared at the same known rate. `logits` are by part: val,
-    development and test. Raises CalibrationError as `calibrate` does, DataError for logits of another number
-    of images than the task has, for a test setting without images, for test scores that are not finite and for
-    development scores that are NaN.
+    development and test, of which one without images may be left out. Raises CalibrationError as `calibrate` does,
+    DataError for logits of another number of images or known classes than the task has, for a test setting without
+    images, for test scores that are not finite and for development scores that are NaN.
     """
     return evaluate_parts(logits, score_function, task, target_rate)[0]
 
@@ -67,14 +62,21 @@ def evaluate_parts(
     logits: Mapping[str, LogitTable], score_function: ScoreFunction, task: OpenSetTask, target_rate: float
 ) -> tuple[EvaluationReport, Parts]:
     """As `evaluate`, with the decisions by part. Each image is scored once."""
-    for part in SCORED_PARTS:
-        have, need = len(logits[part]) if part in logits else None, len(getattr(task, part))
-        if have != need:
+    val = logits.get("val", LogitTable(np.zeros((0, task.num_known), np.float32), np.zeros((0, 0), np.float32)))
+    logits = {part: logits.get(part, select(val, slice(0))) for part in SCORED_PARTS}
+    for part, table in logits.items():
+        need, columns = len(getattr(task, part)), table.known.shape[1]
+        if len(table) != need:
             raise DataError(
-                f"there are logits of {have or 'no'} {part} images, and the task has {need}; give those of val, "
+                f"there are logits of {len(table) or 'no'} {part} images, and the task has {need}; give those of val, "
                 "development and test, of all images in the task's order"
             )
-    scores = {part: score_function(logits[part]) for part in SCORED_PARTS}
+        if columns != task.num_known:
+            raise DataError(
+                f"known logits of {part} have {columns} columns, and the task has {task.num_known} known classes; give "
+                "one column for each, in the order of class_names"
+            )
+    scores = {part: score_function(table) for part, table in logits.items()}
     calibration = calibrate(scores["val"], target_rate)
     parts = {part: decide(logits[part], scores[part], calibration) for part in SCORED_PARTS}
     targets = np.asarray(task.test.targets)

@@ -41,7 +41,7 @@ def label_doubts(embeddings: np.ndarray, labels: np.ndarray, groups: np.ndarray,
     is_doubted = is_judged & (others != labels) & (2 * counts > votes.sum(axis=1))
     rows = np.flatnonzero(is_doubted)
     agreeing = votes[rows, labels[rows]]
-    rows = rows[np.lexsort([rows, agreeing, -counts[rows]])]
+    rows = rows[np.lexsort([agreeing, -counts[rows]])]
     unjudged = tuple(np.setdiff1d(labels, labels[is_judged]).tolist())
     return LabelDoubts(rows, others[rows], counts[rows] / votes[rows].sum(axis=1), unjudged)
 

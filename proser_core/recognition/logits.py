@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from proser_core.data.image_sets import ImageSource
 from proser_core.data.normalisation import Normalisation, evaluation_batches
@@ -61,7 +61,16 @@ def check_finite(tables: Iterable[LogitTable]) -> None:
 def place(net: nn.Module, device: torch.device) -> None:
     """Bring a network to the device and into evaluation mode, before inference mode is entered: nothing could be loaded
     into what moved in it. One that is there is left alone: the walk over its modules takes a tenth of the time of one
-    image."""
-    places = {each.device for each in net.parameters()}
-    if net.training or any(each.type != device.type or device.index not in (None, each.index) for each in places):
-        net.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    image, and a training that goes on holds the memory of its weights, of which `to` would copy some all the same."""
+
+    def is_there(each: Tensor) -> bool:
+        return each.device.type == device.type and device.index in (None, each.device.index)
+
+    def is_laid_out(each: Tensor) -> bool:
+        return each.ndim != 4 or each.is_contiguous(memory_format=torch.channels_last)
+
+    if not net.training and all(map(is_there, net.parameters())):
+        return
+    if not all(is_there(each) and is_laid_out(each) for each in (*net.parameters(), *net.buffers())):
+        net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    net.eval()

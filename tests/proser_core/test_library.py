@@ -34,7 +34,7 @@ from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.spec import WEIGHTS, Job, read_failure
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.embedding_table import task_embeddings
-from proser_core.recognition.scores import EmbeddingScore, MaxLogitAndCosine, NormalisedNeighbour
+from proser_core.recognition.scores import EmbeddingScore, MaxLogitAndCosine, NormalisedNeighbour, OpenMax
 from proser_core.store.files import write_json
 
 RECIPE = Recipe(
@@ -117,11 +117,14 @@ def test_a_classifier_from_arrays_is_evaluated_saved_and_loaded(task: OpenSetTas
     assert OpenSetClassifier.load(tmp_path).predict(images).labels == classifier.predict(images).labels
 
 
-@pytest.mark.parametrize(("name", "dummies"), [("OpenMax", 0), ("CE control, MaxLogit", 0), ("PROSER, tuned", 5)])
+@pytest.mark.parametrize(
+    ("name", "dummies"), [("OpenMax", 0), ("CE control, MaxLogit", 0), ("PROSER, tuned", 5), ("CE control, OpenMax", 0)]
+)
 def test_any_method_is_trained_and_scored_by_its_own_score(task: OpenSetTask, name: str, dummies: int) -> None:
-    classifier = train(task, RECIPE, METHODS[name])
+    method = METHODS.get(name) or Method(name, "no paper", OpenMax, finetune=METHODS["CE control, MaxLogit"].finetune)
+    classifier = train(task, RECIPE, method)
     assert classifier.num_dummies == dummies
-    assert classifier.score_function.name == METHODS[name].score.name
+    assert classifier.score_function.name == method.score.name
     assert classifier.calibration.known_rate >= 0.95
 
 
@@ -183,6 +186,14 @@ def test_from_scratch_there_is_no_pretraining(task: OpenSetTask) -> None:
         (replace(RECIPE, data=replace(RECIPE.data, num_known=4)), "data.num_known of the recipe is 4.*set it to 3"),
         (replace(RECIPE, cluster=ClusterConfig(num_workers=2)), "one process trains all"),
         (replace(RECIPE, finetune=FinetuneConfig(batch_size=5000)), "finetune.batch_size 5000 is more than the"),
+        (
+            replace(
+                RECIPE,
+                finetune=replace(RECIPE.finetune, objective="cross_entropy"),
+                calibration=replace(RECIPE.calibration, score="gap"),
+            ),
+            "finetune.objective is cross_entropy, and the score gap reads dummies",
+        ),
     ],
 )
 def test_a_recipe_that_does_not_fit_is_refused_before_any_training(
@@ -205,7 +216,8 @@ def test_a_recipe_that_does_not_fit_is_refused_before_any_training(
 def test_images_that_only_the_evaluation_would_see_are_refused_before_any_training(
     task: OpenSetTask, part: str, images: np.ndarray, words: str
 ) -> None:
-    lines, given = io.StringIO(), Labelled(images, np.zeros(len(images), np.int64))
+    target = task.num_known if part == "development" else 0
+    lines, given = io.StringIO(), Labelled(images, np.full(len(images), target))
     with pytest.raises(DataError, match=words):
         train(replace(task, **{part: given}), RECIPE, progress=EpochProgress(lines))
     assert not lines.getvalue()

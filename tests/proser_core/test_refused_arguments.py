@@ -98,6 +98,8 @@ def test_labelled_images_need_one_target_each_of_a_class_that_is_there() -> None
     for targets in ([0, 1, 2, 0], [0, -1, 1, 0]):
         with pytest.raises(DataError, match=r"targets of val run from .* need 0 to 1 with 2 known classes"):
             replace(task, val=Labelled(images, np.array(targets)))
+    with pytest.raises(DataError, match=r"targets of development run from 0 to 2; need 2 to 2 with 2 known classes"):
+        replace(task, development=Labelled(images, np.array([2, 0, 2, 2])))
 
 
 @pytest.mark.parametrize("kind", (SCORES | FURTHER_SCORES).values(), ids=lambda kind: kind.name)
@@ -231,6 +233,8 @@ def test_logits_of_other_images_than_the_tasks_are_not_evaluated() -> None:
             evaluate(wrong, MaxLogit(), small_task(), 0.9)
     with pytest.raises(DataError, match="logits of no development images, and the task has 6"):
         evaluate({"val": logits["val"]}, MaxLogit(), small_task(), 0.9)
+    with pytest.raises(DataError, match="known logits of test have 3 columns, and the task has 2 known classes"):
+        evaluate(logits | {"test": table(12, num_known=3)}, MaxLogit(), small_task(), 0.9)
 
 
 def test_a_classifier_is_not_saved_to_an_empty_name_or_a_file(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ class EmbeddingScore(ScoreFunction):
 
     @property
     def is_exportable(self) -> bool:
-        """All of them are."""
-        return True
+        """Whether it has a form in torch."""
+        return type(self).of_embeddings is not EmbeddingScore.of_embeddings
 
 
 def embeddings_of(logits: LogitTable, score: str) -> EmbeddingTable:

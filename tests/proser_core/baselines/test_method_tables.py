@@ -129,6 +129,12 @@ class OfEmbeddings(Shift):
     needs_embeddings = True
 
 
+def test_a_score_of_dummies_is_refused_for_the_pretrained_net() -> None:
+    with pytest.raises(ConfigError, match="mine scores the pretrained net, which has no dummies, and the score gap"):
+        Method("mine", "no paper", PlaceholderGap())
+    Method("mine", "no paper", PlaceholderGap, finetune=METHODS["PROSER"].finetune)
+
+
 def test_scores_of_ones_own_are_left_out_where_the_network_lacks_what_they_read(monkeypatch):
     for score in (WithDummies, OfEmbeddings):
         monkeypatch.setitem(SCORES, score.name, score)

@@ -17,6 +17,7 @@ from small_tasks import (
     tiny_net,
     training_batches,
 )
+from torch import nn
 
 from proser_core.config import PretrainConfig
 from proser_core.data.tasks import Labelled
@@ -152,13 +153,17 @@ def test_a_finished_run_that_is_resumed_does_nothing_more():
 def test_a_net_that_was_scored_while_reporting_trains_on_as_if_it_was_not():
     results = []
     for scores in (False, True):
-        objective = ProserObjective(tiny_net(), finetune_config(), 0)
+        net, config = tiny_net(), finetune_config(averaging=0.8)
+        depthwise = nn.Conv2d(6, 6, 1, groups=6)  # whose weights torch copies whenever they are given a layout
+        nn.init.ones_(depthwise.weight)
+        net.get_submodule("backbone.stages.first").append(depthwise)
+        objective = ProserObjective(net, config, 0)
 
-        def report(epoch, metrics, state, objective=objective, scores=scores):
+        def report(epoch, metrics, state, net=net, scores=scores):
             if scores:
-                compute_logits(objective.net, random_images(4), NORMALISATION, CPU)
+                compute_logits(net, random_images(4), NORMALISATION, CPU)
 
-        fit(objective, training_batches(), finetune_config(), FP32, seed=0, report=report)
+        fit(objective, training_batches(), config, FP32, seed=0, report=report)
         results.append(objective.state_dict())
     assert bit_equal(*results)
 

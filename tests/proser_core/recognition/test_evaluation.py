@@ -9,6 +9,7 @@ from random_tables import table
 from sklearn.metrics import f1_score, roc_auc_score
 from small_tasks import small_task
 
+from proser_core.data.tasks import Labelled
 from proser_core.errors import CalibrationError, DataError
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.scores import MaxLogit, MaxSoftmaxProbability, PlaceholderGap
@@ -56,6 +57,13 @@ def test_logits_that_are_not_finite_are_refused_by_part(part, value, error, mess
         evaluate(logits, GAP, small_task(), 0.8)
 
 
+def test_a_part_without_images_needs_no_logits():
+    task = small_task()
+    task = dataclasses.replace(task, development=Labelled(task.development.images[:0], np.zeros(0, int)))
+    logits = {"val": table(6, seed=1), "test": table(12, seed=3)}
+    assert evaluate(logits, GAP, task, 0.8) == evaluate(logits | {"development": table(0)}, GAP, task, 0.8)
+
+
 def test_a_flat_report_names_its_metrics_by_part():
     task = small_task()
     logits = {"val": table(6, seed=1), "development": table(6, seed=2), "test": table(12, seed=3)}
@@ -66,4 +74,3 @@ def test_a_flat_report_names_its_metrics_by_part():
     assert flat["dev/macro_f1"] == report.development.macro_f1
     assert flat["test/unknown_2/auroc"] == report.test.settings[2].auroc
     assert flat["test/unknown_2/openness"] == pytest.approx(1 - math.sqrt(1 / 2))
-    assert report.to_json()["calibration"] == dataclasses.asdict(report.calibration)

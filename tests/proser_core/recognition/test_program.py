@@ -14,7 +14,10 @@ from small_tasks import make_classifier, random_images
 from torch import Tensor, nn
 
 from proser_core.errors import ConfigError
+from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.program import PROGRAM, export_program
+from proser_core.recognition.scores import EmbeddingScore
+from proser_core.recognition.scores.embedding_score import embeddings_of
 
 RUN_ELSEWHERE = """
 import json, sys, torch
@@ -62,9 +65,20 @@ def test_it_takes_uint8_images_of_the_classifiers_size_alone(tmp_path: Path) -> 
         program(torch.zeros(2, 9, 9, 3, dtype=torch.uint8))
 
 
+class OfTable(EmbeddingScore):
+    """It reads embeddings as NumPy arrays."""
+
+    name = "table"
+
+    def of_table(self, logits: LogitTable) -> np.ndarray:
+        return -np.abs(embeddings_of(logits, self.name).embeddings).max(axis=1)
+
+
 def test_a_score_without_a_form_in_torch_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the score OpenMax has no form in torch"):
         export_program(make_classifier("OpenMax"), tmp_path / PROGRAM)
+    with pytest.raises(ConfigError, match="the score table has no form in torch"):
+        export_program(replace(make_classifier("cosine"), score_function=OfTable()), tmp_path / PROGRAM)
 
 
 class Counts(nn.Module):

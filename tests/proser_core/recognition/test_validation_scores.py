@@ -71,7 +71,7 @@ def test_the_fingerprint_follows_images_targets_and_the_order_of_classes() -> No
         dataclasses.replace(task, class_names=("cat", "dog")),
         dataclasses.replace(task, val=dataclasses.replace(task.val, images=changed)),
         dataclasses.replace(task, val=dataclasses.replace(task.val, targets=1 - task.val.targets)),
-        dataclasses.replace(task, development=task.val),
+        dataclasses.replace(task, development=dataclasses.replace(task.development, images=task.val.images)),
     ]
     same = [task, small_task(), dataclasses.replace(task, test=task.train)]
     assert len({image_digests(each)[0] for each in same}) == 1
