@@ -156,7 +156,7 @@ def _is_whole(client: MlflowClient, version: Version, folder: Path) -> bool:
         return True
     uri, inside = f"models:/{version.name}/{version.number}", f"artifacts/{CLASSIFIER}"
     names = {each.path for place in (uri, f"{uri}/artifacts") for each in mlflow.artifacts.list_artifacts(place)}
-    if not OF_MLFLOW <= names:
+    if OF_MLFLOW - names:
         return False
     if f"artifacts/{PROGRAM}" not in names and PROGRAM in mlflow.artifacts.load_text(f"{uri}/MLmodel"):
         return False  # it was made with one
