@@ -23,7 +23,7 @@ def node_metrics(run: ParentRun, cluster: Cluster) -> Iterator[None]:
     """Log them while the run is running, once a cluster is joined; only to a tracking server, which all machines
     reach, and not of a cluster that grows: Ray ends no machine on which an actor lives. What fails stops nothing, and
     is not said: the training meets a cluster that is away itself."""
-    if cluster.grows_to or not (are_wanted() and tracking_uri().startswith("http")):
+    if cluster.grows_to or not tracking_uri().startswith("http"):
         yield
         return
     monitors: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def node_metrics(run: ParentRun, cluster: Cluster) -> Iterator[None]:
 
 def _monitor_new(monitors: dict[str, Any], run: ParentRun) -> None:
     """An actor, which takes no share of a CPU, on each machine that has none yet."""
-    if not (run.status == "RUNNING" and ray.is_initialized()):
+    if not (run.status == "RUNNING" and ray.is_initialized() and are_wanted()):
         return
     here = ray.get_runtime_context().get_node_id()
     for node in ray.nodes():

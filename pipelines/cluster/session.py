@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 import tempfile
 import threading
 from typing import Any
@@ -11,6 +12,7 @@ import ray
 
 from pipelines.cluster.address import auto_source, check_access, resolve_address
 from pipelines.cluster.ray_internals import silence_raylets
+from pipelines.console import utf8_text
 from proser_core.errors import ClusterError, ProserError, first_line
 from proser_core.exit_codes import NOT_ALLOWED, Terminated
 
@@ -77,6 +79,8 @@ def _temporary_folder() -> str | None:
 
 def _remedy(error: Exception) -> str:
     """What to do about a Ray that did not start: it writes into the home folder, and has sockets in RAY_TMPDIR."""
+    if isinstance(error, UnicodeError) and any(utf8_text(word) != word for word in sys.argv):  # which Ray keeps
+        return "give a link with another name for what is not UTF-8 in the command"
     if isinstance(error, UnicodeError) or "AF_UNIX path length" in str(error):
         return "set RAY_TMPDIR to a folder with a short path in ASCII, such as /tmp"
     if isinstance(error, OSError) and error.errno in NOT_ALLOWED:

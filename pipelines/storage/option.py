@@ -18,7 +18,8 @@ def parse_storage(storage: str) -> Path | str:
         return storage
     lacking = re.match(r"(\w[\w+.-]+:)/", storage)
     if lacking:
-        uri = f"{lacking[1]}//{storage[lacking.end() :]}"
+        slashes = "///" if lacking[1] == "file:" else "//"  # a file has no host
+        uri = f"{lacking[1]}{slashes}{storage[lacking.end() :]}"
         raise ConfigError(f"--storage got {storage}; give {uri} for a URI, or ./{storage} for a folder of that name")
     return Path(os.path.expanduser(storage))  # a shell leaves ~ in --storage=~/x; of no user it stays
 

@@ -2,7 +2,7 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,12 +118,11 @@ class MirroredTrainingFolder(TrainingFolder):
                 self._objects.delete(name)  # else the next command takes it for uploaded
         else:
             manifest = self._objects.read(f"{name}/{MANIFEST}")
-            if manifest is not None and read_if_exists(self._store / name / MANIFEST) == manifest:
-                return path
+            with suppress(PermissionError):  # of a driver that runs as another user
+                if manifest is not None and read_if_exists(self._store / name / MANIFEST) == manifest:
+                    return path
             with _machine_lock(mine):
-                found = manifest is not None and (
-                    read_if_exists(mine / MANIFEST) == manifest or pull(self._objects, name, mine)
-                )
+                found = pull(self._objects, name, mine)  # of files that are here a process reads each once
         if not found:
             raise OSError(f"{name} is incomplete on {self._objects.uri}; the same command uploads it again")
         return str(mine.joinpath(*inside))

@@ -29,6 +29,7 @@ USUAL_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 IN_FILE = "run the command in a folder that can be written, or name another file or a server in MLFLOW_TRACKING_URI"
 IN_SERVER = "start it, correct MLFLOW_TRACKING_URI, or unset it to track in ./mlflow.db"
 LOCK_TIMEOUT_S, RETRY_S = 120.0, 0.1
+SAID_AT = 10  # tries: a command that commits holds the lock for milliseconds
 PRIVATE = ("_get_latest_schema_revision", "_initialize_tables", "_upgrade_db")
 """Undocumented functions of MLflow that are called here, as they are in 3.17.2."""
 SEEDED = ("alembic_version", "workspaces")  # tables that the migrations fill
@@ -94,15 +95,15 @@ def migrate(file: Path) -> None:
     if file.parent.is_file():
         raise NotADirectoryError(f"{file.parent} is not a folder")
     file.parent.mkdir(parents=True, exist_ok=True)
-    deadline, waiting = time.monotonic() + LOCK_TIMEOUT_S, False
+    deadline, tries = time.monotonic() + LOCK_TIMEOUT_S, 0
     while not _migrate_unless_locked(file):
         if time.monotonic() > deadline:
             raise TrackingError(
                 f"another process has locked {file} for {LOCK_TIMEOUT_S:.0f} s; `lsof {file}` names it: end it, or wait"
             )
-        if not waiting:
+        tries += 1
+        if tries == SAID_AT:
             warn(f"another process has locked {file}; waiting for it")
-        waiting = True
         time.sleep(RETRY_S)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from pipelines.tracking.runs import LONGEST_TAG, NOTE, fitting, run_of_its_own
-from pipelines.tracking.server import all_pages, experiment_id, quoted, tracking_uri
+from pipelines.tracking.runs import LONGEST_TAG, fitting, run_of_its_own
+from pipelines.tracking.server import NOTE, all_pages, experiment_id, quoted, tracking_uri
 from proser_core.errors import ConfigError, InUseError, StorageError, TrackingError
 from proser_core.store.files import cache_folder
 from proser_core.store.lock import exclusive_storage

@@ -13,6 +13,7 @@ from mlflow.utils.git_utils import get_git_commit
 from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT, MLFLOW_SOURCE_NAME, MLFLOW_SOURCE_TYPE
 
 import pipelines
+from pipelines.console import utf8_text
 from proser_core.errors import hide_secrets
 
 LONGEST_NAME = 250  # of a run, where the database is PostgreSQL; SQLite takes any
@@ -40,5 +41,6 @@ def origin_tags() -> dict[str, str]:
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name that a run can have."""
+    """A name that a run can have, whatever bytes it was given in."""
+    name = utf8_text(name)
     return name if len(name) <= longest else f"{name[: longest - 3]}..."

@@ -65,6 +65,8 @@ worse, and records the decision and its grounds as a run, by which `proser rollb
 **Promote model** of these pages does none of that: it copies a version to another registered model. An alias that is
 moved by hand is neither compared nor recorded.
 """
+OF_MLFLOW = {"MLmodel", "code", "pyfunc_model.py", "python_env.yaml", "requirements.txt"}
+"""What MLflow reads of a logged model, beside its artefacts."""
 NEEDED = ("torch", "torchvision", "numpy", "pandas", "pillow", "safetensors", "scikit-learn", "scipy", "pyarrow")
 
 
@@ -148,11 +150,17 @@ def _made_of(client: MlflowClient, digest: str, versions: Sequence[Version]) -> 
 
 
 def _is_whole(client: MlflowClient, version: Version, folder: Path) -> bool:
-    """Whether a version has the files of a classifier's folder: by name and size, on this machine by content too."""
+    """Whether a version has what MLflow needs of it, and its program, by name, and the files of a classifier's folder:
+    by name and size, on this machine by content too."""
     if not version.source.startswith(LOGGED):  # of release 0.1
         return True
-    inside = f"artifacts/{CLASSIFIER}"
-    listed = mlflow.artifacts.list_artifacts(f"models:/{version.name}/{version.number}/{inside}")
+    uri, inside = f"models:/{version.name}/{version.number}", f"artifacts/{CLASSIFIER}"
+    names = {each.path for place in (uri, f"{uri}/artifacts") for each in mlflow.artifacts.list_artifacts(place)}
+    if OF_MLFLOW - names:
+        return False
+    if f"artifacts/{PROGRAM}" not in names and PROGRAM in mlflow.artifacts.load_text(f"{uri}/MLmodel"):
+        return False  # it was made with one
+    listed = mlflow.artifacts.list_artifacts(f"{uri}/{inside}")
     sizes = {Path(each.path).name: each.file_size for each in listed}
     if sizes != {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}:
         return False

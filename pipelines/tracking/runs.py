@@ -30,7 +30,6 @@ KEPT = re.compile(r"(.*/)?(auroc|macro_f1|closed_set_accuracy|balanced_accuracy|
 """Metrics of a parent; evaluation.json and results.csv have all."""
 PROXY, PROXY_OF = "proser.proxy", "proser.proxy_of"
 """Tags of a run that knows every class and of its proxy: each has the other's id."""
-NOTE = server.NOTE
 LONGEST_TAG = 8000  # characters; MLflow cuts what is longer in mid-word
 
 
@@ -226,7 +225,7 @@ class ParentRun:
             return
         kept = {name: value for name, value in (metrics or {}).items() if KEPT.fullmatch(name)}
         note = fitting((report.path / RESULTS).read_text(encoding="utf-8"), LONGEST_TAG, RESULTS)
-        described = [RunTag(name, value) for name, value in {**(tags or {}), NOTE: note}.items()]
+        described = [RunTag(name, value) for name, value in {**(tags or {}), server.NOTE: note}.items()]
         for batch in batches([replacing(missing(kept, logged.data.metrics), logged)], always=True):
             self.client.log_batch(self.run_id, metrics=batch, tags=described)
         for path in sorted(report.path.iterdir()):
@@ -243,7 +242,7 @@ class ParentRun:
 
     def _resume(self) -> None:
         if self._is_explained:
-            self.client.set_tag(self.run_id, NOTE, "")
+            self.client.set_tag(self.run_id, server.NOTE, "")
             self._is_explained = False
         if self.status != "RUNNING":
             self.client.update_run(self.run_id, status="RUNNING")
@@ -263,7 +262,7 @@ class ParentRun:
                 if child.is_running:
                     child.end("KILLED")
         if reason:  # instead of a report, which is logged again
-            self.client.log_batch(self.run_id, tags=[RunTag(NOTE, reason), RunTag(REPORTED, "")])
+            self.client.log_batch(self.run_id, tags=[RunTag(server.NOTE, reason), RunTag(REPORTED, "")])
             self._is_explained = True
         self.client.set_terminated(self.run_id, status)
         self.status = status

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
+from pipelines.console import warn
 from pipelines.progress import explained_if_slow, poll_in_background
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import tracking_uri
+from proser_core.errors import first_line
 
 
 class _LastingMonitor(SystemMetricsMonitor):
@@ -38,22 +40,27 @@ class Monitor:
 
 
 def are_wanted() -> bool:
-    """Whether MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is not false."""
+    """Whether MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is not false; raises ValueError for neither true nor false."""
     return bool(MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get())
 
 
 @contextmanager
 def system_metrics(run: ParentRun, on_slow_end: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Log those of this machine while the run is running: from now on, or once a finished one goes on. A monitor that
-    fails to start is tried once. `on_slow_end` is called where the last values take long."""
+    fails to start is tried once, and the reason is said. `on_slow_end` is called where the last values take long."""
     monitors: list[Monitor] = []
-    tried = not are_wanted()
+    tried = False
 
     def begin() -> None:
         nonlocal tried
-        if not tried and run.status == "RUNNING":
-            tried = True
-            monitors.append(Monitor(run.run_id, tracking_uri()))
+        if tried or run.status != "RUNNING":
+            return
+        tried = True
+        try:
+            if are_wanted():
+                monitors.append(Monitor(run.run_id, tracking_uri()))
+        except Exception as error:
+            warn(f"the load of this machine is not logged ({first_line(error)}); the work goes on")
 
     begin()
     try:

@@ -104,12 +104,9 @@ class C2aeNet(nn.Module):
 
     def forward(self, images: Tensor) -> ClassLogits:
         codes, pixels = self.closed_set.codes(images), self.pixels(images)
-        errors = [absolute_errors(pixels, self.decoded(codes, k)) for k in range(self.num_known)]
+        under = (torch.full((codes.shape[0],), k, device=codes.device) for k in range(self.num_known))
+        errors = [absolute_errors(pixels, self.decoder(codes, each)) for each in under]
         return ClassLogits(self.closed_set.classifier(codes), torch.stack(errors, dim=1))
-
-    def decoded(self, codes: Tensor, known_class: int) -> Tensor:
-        """Images [B, 3, s, s] in [0, 1]: all codes under one class."""
-        return self.decoder(codes, torch.full((codes.shape[0],), known_class, device=codes.device))
 
 
 def absolute_errors(pixels: Tensor, decoded: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from proser_core.errors import TrainingError
 from proser_core.generative import conditional_gan, one_vs_rest
 from proser_core.generative.conditional_gan import ConditionalGan, draw_noise
 from proser_core.generative.convolutions import WIDTH, Classifier32
-from proser_core.generative.loop import MOST_DRAWS, accuracy, run_epochs, take_step
+from proser_core.generative.loop import MOST_DRAWS, REMEDY, accuracy, run_epochs, take_step
 from proser_core.generative.one_vs_rest import ClassifierSchedule
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, Pixels, picture
@@ -112,7 +112,7 @@ def ambiguous_images(
         if drawn >= MOST_DRAWS * wanted:
             raise TrainingError(
                 f"{found} of {drawn} images that the conditional GAN drew of mixtures are named otherwise than by "
-                f"their largest share, and {wanted} must be; train it, or the one-vs-rest classifier, for more epochs"
+                f"their largest share, and {wanted} must be; {REMEDY}"
             )
         mixtures, noise = draw_mixtures(gan.num_known, gan.noise, seed, drawn // AT_ONCE)
         pixels = gan(noise.to(device), mixtures.to(device))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from proser_core.errors import TrainingError
 from proser_core.generative import autoencoding_gan, one_vs_rest
 from proser_core.generative.autoencoding_gan import AutoencodingGan
-from proser_core.generative.loop import MOST_DRAWS
+from proser_core.generative.loop import MOST_DRAWS, REMEDY
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, TaskShape, Trained
 from proser_core.generative.pixels import PixelBatches, picture
 from proser_core.generative.tail_scores import TailScores, euclidean
@@ -98,7 +98,7 @@ def unsure_images(gan: AutoencodingGan, classifier: nn.Module, training: OwnTrai
     if int(kept.sum()) < needed:
         raise TrainingError(
             f"the classifier's top probability exceeds {SURE:.0%} for all but {int(kept.sum())} of {drawn} "
-            f"interpolated images; {needed} are needed: train the GAN for more epochs"
+            f"interpolated images; {needed} are needed; {REMEDY}"
         )
     return Unsure(pixels[kept], best[kept], below / drawn)
 

@@ -21,6 +21,8 @@ BETAS = (0.5, 0.999)
 """Adam's, of GANs and of the classifiers beside them."""
 MOST_DRAWS = 20
 """Images drawn for each one that is wanted, at most."""
+REMEDY = "give --own-networks full, whose networks train longer, or another --seed"
+"""What to do where networks are too poor for what is made of them."""
 Steps = Callable[[int], Iterable[Mapping[str, Tensor]]]
 """Runs an epoch, and yields what each of its steps measured: scalars on the device, by name."""
 LossOf = Callable[[BatchSlice, int, int], Mapping[str, Tensor]]
@@ -98,7 +100,7 @@ def _means(steps: Iterable[Mapping[str, Tensor]], epoch: int) -> Metrics:
     for name, mean in means.items():
         if not math.isfinite(mean):
             raise TrainingError(
-                f"{name} is {mean} in epoch {epoch}; the losses must stay finite. Lower the learning rate of the "
-                "schedule, or train in fp32 (`--precision fp32`)"
+                f"{name} is {mean} in epoch {epoch}; the losses must stay finite. Train in fp32 "
+                "(`--precision fp32`), or with another --seed"
             )
     return means

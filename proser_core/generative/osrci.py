@@ -7,6 +7,7 @@ docs/method-notes.md lists.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from proser_core.errors import TrainingError
 from proser_core.generative import autoencoding_gan, one_vs_rest
 from proser_core.generative.autoencoding_gan import AutoencodingGan
 from proser_core.generative.counterfactuals import are_open, search
+from proser_core.generative.loop import REMEDY
 from proser_core.generative.own_network import OwnNetwork, OwnTraining, Picture, Trained
 from proser_core.generative.pixels import PixelBatches, picture
 from proser_core.generative.unknown_class import FULL, QUICK, UnknownClassNet, UnknownClassSchedule, train_with_unknown
@@ -50,11 +52,11 @@ def train(net: UnknownClassNet, training: OwnTraining[UnknownClassSchedule]) -> 
     gan, classifier = training.parts[autoencoding_gan.NAME], training.parts[one_vs_rest.NAME]
     assert isinstance(gan, AutoencodingGan)
     starts = PixelBatches(training, f"{NAME} starts").first(schedule.generated).pixels
-    probed = starts[:PROBED]
-    weight, rates = choose_weight(
-        lambda weight: search_from(probed, gan, classifier, weight).rate, least=schedule.least_share
-    )
-    found = search_from(starts, gan, classifier, weight)
+    probed, *rest = starts.split(PROBED)
+    tried = cache(lambda weight: search_from(probed, gan, classifier, weight))
+    weight, rates = choose_weight(lambda weight: tried(weight).rate, least=schedule.least_share)
+    parts = [tried(weight), *(search_from(part, gan, classifier, weight) for part in rest)]
+    found = Searched(torch.cat([part.pixels for part in parts]), torch.cat([part.open for part in parts]))
     net.pixels.fill(training.task)
     net.classifier.load_state_dict(classifier.state_dict())
     train_with_unknown(net.classifier, found.pixels, training, NAME)
@@ -76,7 +78,7 @@ def choose_weight(crossing_rate: Callable[[float], float], least: float) -> tupl
     if rates[best] < least:
         raise TrainingError(
             f"{rates[best]:.1%} of the searches for counterfactual images end where no class is likeliest, and at "
-            f"least {least:.0%} must; train the GAN or the one-vs-rest classifier for more epochs"
+            f"least {least:.0%} must; {REMEDY}"
         )
     return best, {f"{weight:g}": rate for weight, rate in rates.items()}
 

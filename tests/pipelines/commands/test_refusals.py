@@ -98,6 +98,7 @@ LINES = {
     "run digits --storage foo://bar": "Unrecognized filesystem type",
     "run digits --data.streaming --storage s3://bucket/x": "give a folder that all of them see",
     "run digits --storage gs:/bucket/x": "give gs://bucket/x for a URI, or ./gs:/bucket/x for a folder",
+    "run digits --storage file:/srv/x": "give file:///srv/x for a URI, or ./file:/srv/x for a folder",
     "clean --storage s3://bucket/prefix": "give a folder here",
     "clean --storage . --yes": "no work of a run",
     "ui --port 70000": "--port got 70000; need 1 to 65535",

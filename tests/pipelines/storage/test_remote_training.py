@@ -202,6 +202,18 @@ class TestATraining:
         assert len(list((tmp_path / "driver").rglob("train_images.npy"))) == 1
 
     @ON_FILE
+    def test_that_finds_its_images_lost_or_damaged_on_its_machine_brings_them_again(
+        self, machines: Machines, driver: Mirror
+    ) -> None:
+        config = self.config(driver)
+        machines.on("first")
+        for harm in (Path.unlink, lambda path: path.write_bytes(b"damaged"), lambda path: None):
+            with training_folder(spec.Job(**config["job"]), config["storage"]).localised_job() as job:
+                images = Path(job.task) / "train_images.npy"
+                assert sha256_of(images) == sha256_of(driver.root / TASK / images.name)
+            harm(images)
+
+    @ON_FILE
     def test_that_diverges_tells_the_driver_why(
         self, machines: Machines, driver: Mirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:

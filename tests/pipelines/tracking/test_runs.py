@@ -15,7 +15,8 @@ from training_jobs import tiny_recipe
 
 from pipelines.tracking import trial_runs
 from pipelines.tracking.data_sets import data_sets
-from pipelines.tracking.runs import NOTE, PARENT_TAG, TRIAL_KEY, ParentRun, run_of_its_own
+from pipelines.tracking.runs import PARENT_TAG, TRIAL_KEY, ParentRun, run_of_its_own
+from pipelines.tracking.server import NOTE
 from pipelines.tracking.sweep_runs import fetch_report, find_run
 from proser_core.errors import TrackingError
 from proser_core.store.store import Artefact

@@ -10,8 +10,8 @@ import pytest
 from registered_models import Registry
 
 from pipelines.tracking.models import load
-from pipelines.tracking.runs import NOTE, ParentRun
-from pipelines.tracking.server import connect, experiment_id
+from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import NOTE, connect, experiment_id
 from proser_core.errors import TrackingError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 

@@ -15,7 +15,8 @@ from mlflow.entities import Run
 from sweep_tables import SETTINGS, trial
 
 from pipelines.tracking import views
-from pipelines.tracking.runs import NOTE, ParentRun
+from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import NOTE
 from pipelines.tracking.trial_runs import that_matter
 from pipelines.tracking.views import MAX_VIEWS, OWN, TAG, newest_view, save_sweep_view
 from proser_core.config import FinetuneConfig

@@ -49,3 +49,18 @@ def test_the_machines_load_is_logged_again_after_a_request_that_failed(
     with system_metrics(parent):
         until(lambda: any(name.startswith("system/") for name in get_run(parent.client, parent.run_id).data.metrics))
     assert failed.is_set()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "off"), ("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "60s")],
+)
+def test_what_keeps_the_machines_load_from_being_logged_is_said_in_a_line_and_the_work_goes_on(
+    parent: ParentRun, variable: str, value: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with system_metrics(parent):
+        pass
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("proser: the load of this machine is not logged (")
+    assert variable in line

@@ -14,8 +14,8 @@ from tracked_runs import evaluation, following, reopened
 from waiting import until
 
 from pipelines.storage.storage import Storage
-from pipelines.tracking.runs import NOTE, ParentRun
-from pipelines.tracking.server import tracking_uri
+from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import NOTE, tracking_uri
 from pipelines.workflow.session import _say_runs, _time, mark_run_failed
 from proser_core.store.store import Artefact
 

@@ -13,7 +13,8 @@ from waiting import until
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.storage import Storage
-from pipelines.tracking.runs import NOTE, ParentRun
+from pipelines.tracking.runs import ParentRun
+from pipelines.tracking.server import NOTE
 from pipelines.workflow.session import TimeUpError, TrainingSession, mark_run_failed
 from pipelines.workflow.stages.sweep import SweepWatch, sweep
 from pipelines.workflow.stages.trial_rows import TrialRows, read_rows

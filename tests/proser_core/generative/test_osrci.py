@@ -8,6 +8,7 @@ from own_trainings import CPU, digits, plain_training, train_on_digits
 from small_tasks import bit_equal
 
 from proser_core.errors import TrainingError
+from proser_core.generative import osrci
 from proser_core.generative.autoencoding_gan import AUTOENCODING_GAN
 from proser_core.generative.counterfactuals import unknown_losses
 from proser_core.generative.one_vs_rest import ONE_VS_REST, QUICK
@@ -34,7 +35,9 @@ def before(parts):
 
 @pytest.fixture(scope="module")
 def trained(parts, before):
-    return train_on_digits(OSRCI, parts, **SMALL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(osrci, "PROBED", 16)  # of 32
+        return train_on_digits(OSRCI, parts, **SMALL)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from pipelines.tracking.server import experiment_id
 from proser_core.errors import CheckpointError, TrackingError
 from proser_core.recognition.classifier_files import CARD, WEIGHTS
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
+from proser_core.recognition.program import PROGRAM
 
 pytestmark = pytest.mark.usefixtures("empty_figures", "empty_programs")
 
@@ -124,6 +125,17 @@ def test_a_version_that_cannot_be_loaded_is_uploaded_again_by_the_same_registrat
     assert registry.add(classifier).version == made.version == "1"
     assert load(f"models:/{registry.name}/1").classifier.calibration == classifier.calibration
     assert mlflow.pyfunc.load_model(f"models:/{registry.name}/1").input_example is not None
+
+
+def test_what_else_mlflow_reads_of_a_version_is_uploaded_again_where_it_is_lost(
+    registry: Registry, classifier: OpenSetClassifier, tmp_path: Path
+) -> None:
+    registry.add(classifier)
+    place = stored_card(registry).parents[2]
+    for lost in ("MLmodel", "code", f"artifacts/{PROGRAM}"):
+        shutil.move(place / lost, tmp_path)
+        assert registry.add(classifier).version == "1"
+        assert (place / lost).exists(), lost
 
 
 def refusal(registry: Registry) -> str:
