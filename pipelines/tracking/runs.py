@@ -206,7 +206,7 @@ class ParentRun:
         metrics: dict[str, float] = {}
         for name, method in evaluation["methods"].items():
             prefix = "" if name == evaluation["method"] else f"controls/{slug(name)}/"
-            metrics |= {prefix + metric: value for metric, value in method["flat"].items()}
+            metrics |= {prefix + metric: value for metric, value in method.items()}
         self.report(report, metrics, {views.SELECTED: evaluation["selected"]["name"]})
         self.select([evaluation["selected"]["key"]])
 

@@ -232,7 +232,7 @@ def _choose(
     classifier = OpenSetClassifier.load(results["evaluated"].path / CLASSIFIER)
     evaluation = read_evaluation(results["evaluated"])
     assert classifier.validation_scores is not None
-    measured = evaluation["methods"][evaluation["method"]]["flat"]
+    measured = evaluation["methods"][evaluation["method"]]
     num_points = num_compared(results["trials"])
     proxy = Proxy(classifier.validation_scores, classifier.calibration.bias, measured, chose, reported, num_points)
     point, model = evaluation["point"], evaluation["selected"]

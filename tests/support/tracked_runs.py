@@ -57,5 +57,5 @@ def evaluation(key: str) -> dict[str, Any]:
     return {
         "selected": {"key": key, "name": key},
         "method": "PROSER",
-        "methods": {"PROSER": {"flat": FLAT}, "CE control, MSP": {"flat": FLAT}},
+        "methods": {"PROSER": FLAT, "CE control, MSP": FLAT},
     }

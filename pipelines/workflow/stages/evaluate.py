@@ -46,7 +46,7 @@ def evaluate_run(
             "method": model.method,
             "network": None if network is None else network.in_words(proxy is not None),
             "passed_over": passed_over(wanted, proser, control),
-            "methods": {name: {"flat": report.flat()} for name, report in reports.items()},
+            "methods": {name: report.flat() for name, report in reports.items()},
             "proxy": None if proxy is None else proxy.results,
             "score": {"name": chosen.score.name, "formula": chosen.score.formula},
             "choices": {name: choice.to_json() for name, choice in choices.items()},

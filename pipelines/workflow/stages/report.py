@@ -129,11 +129,11 @@ def tabulate_run(
     those `unmirrored` baselines that points are compared with come first."""
     space, index = recipe.space or OWN_SPACE, recipe.data.split_index
     points = [{**row, "spaces": [space]} if row["objective"] == "proser" else row for row in rows]
-    others = {name: each["flat"] for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
+    others = {name: each for name, each in evaluation["methods"].items() if name not in (PROSER, OWN_POINT)}
     if recipe.calibration.reads_embeddings:
         choice = evaluation["choices"].get(PROSER)
         of_model = titles.scored(PROSER, choice["title"]) if choice else PROSER
-        others = {of_model: evaluation["methods"][PROSER]["flat"], **others}
+        others = {of_model: evaluation["methods"][PROSER], **others}
         if not recipe.calibration.mirror:
             others.pop(titles.scored(PROSER, own_score(recipe).name), None)  # its row is that of the points
     if recipe.calibration.mirror:

@@ -125,10 +125,10 @@ def test_an_evaluation_holds_every_control_and_the_selected_trial_as_a_classifie
     selected = select(trained.rows, split.recipe.finetune)
     assert evaluation["selected"]["key"] == selected["key"]
     classifier = OpenSetClassifier.load(tmp_path / CLASSIFIER)
-    assert classifier.results == evaluation["methods"]["PROSER"]["flat"] == selected["metrics"]
+    assert classifier.results == evaluation["methods"]["PROSER"] == selected["metrics"]
     controls = {name for name in evaluation["methods"] if name.startswith("CE control, ")}
     assert len(controls) == 2
-    rates = [method["flat"]["val/known_rate"] for method in evaluation["methods"].values()]
+    rates = [method["val/known_rate"] for method in evaluation["methods"].values()]
     assert rates == pytest.approx([RATE] * len(rates), abs=0.01), "all methods keep the same share"
 
 
@@ -182,11 +182,11 @@ def test_a_score_is_chosen_for_each_network_by_all_development_unknowns_with_mir
     assert list(found["choices"]) == ["PROSER", "pretrained net", "CE control"]
     for network, choice in found["choices"].items():
         row = "PROSER" if network == "PROSER" else f"{network}, chosen score"
-        assert found["methods"][row]["flat"] == choice["scores"][choice["chosen"]]["flat"]
+        assert found["methods"][row] == choice["scores"][choice["chosen"]]["flat"]
         assert list(choice["best"]) == ["held-out-2", "noise"]
     classifier = OpenSetClassifier.load(evaluated / CLASSIFIER)
     assert (classifier.score_function.name, classifier.mirror) == (found["choices"]["PROSER"]["chosen"], True)
-    assert classifier.results == found["methods"]["PROSER"]["flat"]
+    assert classifier.results == found["methods"]["PROSER"]
     assert "Score: " in (evaluated / CLASSIFIER / MODEL_CARD).read_text()
     val = OpenSetTask.load(split.task.path).val
     scores = classifier.score_function(classifier.logits(np.asarray(val.images)))
@@ -239,13 +239,13 @@ def test_the_network_of_the_model_is_named_or_chosen_by_development_data(
         each.mkdir()
     evaluate_run(networks_of(split, trained.folders, tables), split.pretrained, trained.rows, None, evaluated)
     found = read_evaluation(Artefact(evaluated, ""))
-    on_development = [found["methods"][name]["flat"]["dev/macro_f1"] for name in ("PROSER", control)]
+    on_development = [found["methods"][name]["dev/macro_f1"] for name in ("PROSER", control)]
     wanted = control if network == "control" or on_development[1] > on_development[0] else "PROSER"
     assert found["method"] == wanted
     assert found["point"]["key"] == select(trained.rows, split.recipe.finetune)["key"]
     assert (found["selected"]["key"] == found["point"]["key"]) == (wanted == "PROSER")
     classifier = OpenSetClassifier.load(evaluated / CLASSIFIER)
-    assert classifier.results == found["methods"][wanted]["flat"]
+    assert classifier.results == found["methods"][wanted]
     assert {"PROSER", control} - {wanted} <= classifier.controls.keys()
     assert wanted not in classifier.controls
     assert classifier.num_dummies == (0 if wanted == control else split.recipe.finetune.num_dummies)

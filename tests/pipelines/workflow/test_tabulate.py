@@ -46,7 +46,7 @@ def test_a_run_is_a_sweep_over_one_space_that_has_the_recipes_own_point_too() ->
     rows = [trial({"beta": beta}, 0, 0.5 + beta / 10, "betas") for beta in (2.0, 1.0)]
     rows[1]["spaces"] = []
     mixed = replace(recipe, data=replace(recipe.data, unknown="mnist"))
-    methods = {name: {"flat": metrics(0.4)} for name in ("PROSER", "PROSER, recipe's own point", "MSP")}
+    methods = {name: metrics(0.4) for name in ("PROSER", "PROSER, recipe's own point", "MSP")}
     made_of = {
         each.data.unknown: tabulate_run(each, SPLIT, rows, {"methods": methods}, INFOS) for each in (recipe, mixed)
     }
@@ -63,7 +63,7 @@ def test_the_score_of_the_points_has_one_row_where_another_decides() -> None:
     recipe = replace(tiny_recipe(), finetune=FinetuneConfig(), space="betas")
     recipe = replace(recipe, calibration=replace(recipe.calibration, score="fDBD", dummy_weight=0.0))
     rows = [trial({"beta": 1.0}, 0, 0.650, "betas")]
-    methods = {name: {"flat": metrics(0.6)} for name in ("PROSER", "PROSER, gap", "PROSER, MaxLogit", "MaxLogit")}
+    methods = {name: metrics(0.6) for name in ("PROSER", "PROSER, gap", "PROSER, MaxLogit", "MaxLogit")}
     evaluation = {"methods": methods, "choices": {"PROSER": {"title": "fDBD"}}}
     made = tabulate_run(recipe, SPLIT, rows, evaluation, INFOS)
     assert [method.label for method in methods_of(made)] == ["PROSER", "PROSER, fDBD", "PROSER, gap", "MaxLogit"]
@@ -74,7 +74,7 @@ def test_where_images_are_mirrored_points_stand_beside_controls_that_are_not() -
     recipe = replace(recipe, calibration=replace(recipe.calibration, mirror=True))
     rows = [trial({"beta": 1.0}, 0, 0.650, "betas"), trial({"beta": 2.0}, 0, 0.645, "betas")]
     mirrored = {"PROSER": 0.66, "PROSER, p(unknown)": 0.6, "MaxLogit": 0.655}
-    methods = {name: {"flat": metrics(value)} for name, value in mirrored.items()}
+    methods = {name: metrics(value) for name, value in mirrored.items()}
     plain = [{"split_index": 0, "name": name, "metrics": metrics(0.647)} for name in ("MSP", "MaxLogit")]
     named = {"PROSER": {"title": "fDBD"}}
     for choices, of_model in ({}, "PROSER, mirrored"), (named, "PROSER, fDBD, mirrored"):
