@@ -2,6 +2,7 @@
 and written atomically."""
 
 import io
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -30,6 +31,8 @@ def check_output(path: Path | None, option: str, endings: Iterable[str] = ()) ->
             raise ConfigError(f"{option} got {path}; need a file{ending}, and no folder, pipe or device")
         if not path.parent.is_dir():
             raise ConfigError(f"{option} got {path}, and there is no folder {path.parent}; make it, or give another")
+        if os.path.ismount(path):  # as a file of a container may be
+            raise ConfigError(f"{option} got {path}, a mount, which no file can replace; mount its folder instead")
         beside = temporary_path(path)  # where the file is written before it is renamed
         beside.touch()
         beside.unlink()

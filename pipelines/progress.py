@@ -1,6 +1,7 @@
 """Progress of long work on the terminal, and polling it from a thread."""
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -42,7 +43,13 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         self._begun = self._last_line = time.monotonic()
         self._printed: tuple[int | None, str] = None, ""
         columns = (TextColumn("{task.description:<10}"), BarColumn(16, table_column=Column(no_wrap=True)), _CutText())
-        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._bar = Progress(
+            *columns,
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            redirect_stderr=sys.stderr.isatty(),  # a file gets its warnings
+        )
         self._task = self._bar.add_task(name, total=total, text=doing)
         self._bar.start()
 

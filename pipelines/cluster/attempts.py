@@ -22,9 +22,6 @@ LEFT = f"its machines were preempted {RETRIES + 1} times; the same command conti
 class LeavingError(Exception):
     """A training's machine will go away; another attempt goes on elsewhere, before an epoch is begun and lost."""
 
-    def __init__(self, reason: str = LEFT) -> None:
-        super().__init__(reason)  # with which it is pickled, and made again in another process
-
 
 class CrowdedError(Exception):
     """Ray ended processes of a training for lack of memory, as often as it is attempted; with the reason to record."""

@@ -10,14 +10,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import psutil
 import ray
 import torch
 
 from pipelines.cluster.address import check_job, check_storage_visible
 from pipelines.cluster.attempts import MEMORY_PAUSE_S, RETRIES, CrowdedError, failure_reason, is_low_memory
 from pipelines.cluster.lone_node import watched_node
-from pipelines.cluster.ray_internals import keep_coordinator, release_lost_groups
+from pipelines.cluster.ray_internals import keep_coordinator, local_cpus, release_lost_groups
 from pipelines.cluster.scaling import count_shares, count_workers, worker_resources
 from pipelines.cluster.session import DRIVER_RESOURCE, join
 from pipelines.cluster.train_worker import Workers, train_distributed
@@ -77,7 +76,7 @@ class Cluster:
         if self.config.address:
             self.connect()
         else:
-            local = {"CPU": float(psutil.cpu_count() or 1)}
+            local = {"CPU": local_cpus()}
             if self.config.uses_gpu:
                 local["GPU"] = float(torch.cuda.device_count())
             self._compare([local], "this machine")

@@ -3,6 +3,7 @@
 Where another Ray lacks one of them, its function does without it, or says what is missing and what to do.
 """
 
+import logging
 import os
 import tempfile
 import warnings
@@ -35,6 +36,17 @@ ABSENT = (ImportError, AttributeError, TypeError)
 
 def _absent(name: str, advice: str) -> ClusterError:
     return ClusterError(f"Ray {ray.__version__} has no {name} as Ray 2.60.0 has it; {advice}")
+
+
+def local_cpus() -> float:
+    """With how many CPUs Ray starts here: no more than a container's limits. Another Ray may start with fewer."""
+    logging.getLogger("ray").setLevel(logging.ERROR)  # as `join` does: it warns of a limit of one and a half
+    try:
+        from ray._private.utils import get_num_cpus
+
+        return float(get_num_cpus(override_docker_cpu_warning=True))
+    except ABSENT:
+        return float(os.cpu_count() or 1)
 
 
 def last_started_cluster() -> str:

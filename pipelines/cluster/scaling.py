@@ -95,8 +95,8 @@ def _kuberay_nodes(spec: dict[str, Any]) -> list[Node]:
     most = "maxReplicas" if spec.get("enableInTreeAutoscaling") else "replicas"
     nodes = [_pod_resources(spec["headGroupSpec"])]
     for group in spec.get("workerGroupSpecs") or []:
-        replicas = _number(group.get(most, group.get("replicas", 0)))
-        nodes += [_pod_resources(group)] * int(min(replicas, MOST_REPLICAS))
+        replicas = min(_number(group.get(most, group.get("replicas", 0))), MOST_REPLICAS)
+        nodes += [_pod_resources(group)] * int(replicas * _number(group.get("numOfHosts", 1)))
     return nodes
 
 

@@ -25,6 +25,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedErr
 from ray.train.collective import broadcast_from_rank_zero
 
 from pipelines.cluster.attempts import (
+    LEFT,
     MEMORY_PAUSE_S,
     RETRIES,
     CrowdedError,
@@ -63,7 +64,7 @@ def run_single_trial(config: dict[str, Any]) -> None:
                 folder.publish()
                 tune.report(metrics)
                 if machine_is_leaving():
-                    raise LeavingError
+                    raise LeavingError(LEFT)
 
             if load_if_complete(folder.path) is None:
                 check_disk_space(job)
@@ -207,7 +208,7 @@ def _train_loop(config: dict[str, Any]) -> str:
             raise _RankZeroEndedError
         ray.train.report(metrics)
         if ray.train.get_preemption_info():  # the same on all ranks
-            raise LeavingError
+            raise LeavingError(LEFT)
 
     try:
         with _alone_in(folder.path) if writes else nullcontext():

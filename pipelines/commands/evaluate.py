@@ -1,6 +1,7 @@
 """`proser evaluate MODEL --data DIR`: all metrics of a model on labelled images."""
 
 import json
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -118,7 +119,7 @@ def _known_note(found: "FolderMetrics") -> str:
 
 def _too_few_kept(model: "LoadedModel") -> str:
     words = "keeps fewer known images than it was calibrated for"
-    advice = f"`proser calibrate {model.uri} --data FOLDER` sets the threshold on images of your own"
+    advice = f"`proser calibrate {shlex.quote(model.uri)} --data FOLDER` sets the threshold on images of your own"
     return words if model.version is None else f"{words}: {advice}"
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import tyro
 from rich.console import Console
 
-from pipelines.commands.model_options import Model
+from pipelines.commands.model_options import Model, skipped_lines
 from pipelines.commands.parsing import parse
 from pipelines.console import console, say
 from pipelines.output_files import check_output, write_output
+from proser_core.data.decoding import Failure
 from proser_core.data.readers.image_files import check_paths
 from proser_core.store.files import disk_full_errors
 from proser_core.titles import counted
@@ -42,8 +43,9 @@ def main(arguments: list[str]) -> int:
 
 
 def export(request: ExportRequest, console: Console) -> int:
-    """Write the program where it decides as the model does. Raises ProserError for a model that does not exist or has
-    no such form, an output that cannot be written, packages or images that are missing."""
+    """Write the program where it decides as the model does; exit code 1 where images were skipped. Raises
+    ProserError for a model that does not exist or has no such form, an output that cannot be written, packages or
+    images that are missing."""
     from pipelines.tracking.models import load  # these load torch and mlflow: not for --help
     from proser_core.recognition.onnx_program import check_packages, export_onnx, load_onnx
     from proser_core.recognition.program import check_exportable, export_program, load_program
@@ -56,10 +58,10 @@ def export(request: ExportRequest, console: Console) -> int:
         check_packages()
     model = load(request.model)
     check_exportable(model.classifier)
-    images = _images(request, model.classifier.image_size)
+    images, failures = _images(request, model.classifier.image_size)
     write, read = (export_onnx, load_onnx) if request.output.suffix == ONNX else (export_program, load_program)
     with tempfile.TemporaryDirectory() as folder, disk_full_errors(Path(folder)):
-        path = Path(folder) / request.output.name
+        path = Path(folder) / f"program{request.output.suffix}"
         write(model.classifier, path)
         found = check_program(model.classifier, read(path), images)
         write_output(request.output, path.read_bytes())
@@ -71,20 +73,23 @@ def export(request: ExportRequest, console: Console) -> int:
         f"compared on {counted(found.images, f'{kind}image')}, {found.unknown} of them unknown: scores differ by up to "
         f"{found.scores:.1g}, probabilities by {found.probabilities:.1g}; {TOLERANCE:g} is allowed",
     )
-    return 0
+    for line in skipped_lines(failures):
+        say(console, line)
+    return 1 if failures else 0
 
 
-def _images(request: ExportRequest, size: int) -> np.ndarray:
-    """The images to compare on, uint8[N, size, size, 3]: those of the request, or random ones."""
+def _images(request: ExportRequest, size: int) -> tuple[np.ndarray, list[Failure]]:
+    """The images to compare on, uint8[N, size, size, 3]: those of the request, or random ones; and the skipped ones."""
     from pipelines.inference.predictions import read_images  # these load torch
     from proser_core.recognition.program_check import random_images
 
     if not request.images:
-        return random_images(size)
-    images = np.empty((0, size, size, 3), np.uint8)
+        return random_images(size), []
+    images, failures = np.empty((0, size, size, 3), np.uint8), list[Failure]()
     with closing(read_images(request.images, size, lambda done: None)) as parts:
         for part in parts:
+            failures += part.failures
             images = np.concatenate([images, part.images])[:MOST_IMAGES]
             if len(images) == MOST_IMAGES:
                 break
-    return images
+    return images, failures

@@ -4,7 +4,7 @@ import itertools
 import shlex
 from dataclasses import replace
 
-from pipelines.commands.parsing import parse, parse_with_schedule, show_names
+from pipelines.commands.parsing import HELP, parse, parse_with_schedule, show_names
 from pipelines.console import console
 from pipelines.recipes.schedules import with_schedule
 from pipelines.reproduction.protocols import PAPER_FIGURES, headlines
@@ -21,6 +21,8 @@ def main(arguments: list[str]) -> int:
     """Reproduce tables, or draw the figures."""
     typed = list(itertools.takewhile(lambda word: not word.startswith("-"), arguments))
     names, options = tuple(dict.fromkeys(typed)), arguments[len(typed) :]
+    if not names and arguments and not set(HELP) & set(arguments):
+        raise ConfigError("the names come first: `proser reproduce NAME ...`; `proser reproduce --help` lists them")
     if not names:
         show_names("reproduce NAME", " [NAME ...] [options]", "Protocols", headlines(), arguments)
     for name in names:

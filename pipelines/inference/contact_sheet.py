@@ -74,8 +74,7 @@ class ContactSheet:
 
 
 def unique_endings(paths: Sequence[str]) -> list[str]:
-    """The shortest ending of each path, in whole names of folders, that no other path has; a path that is there twice
-    is whole."""
+    """The shortest ending of each path, in whole names of folders, that no other path has."""
     parts = [path.split("/") for path in paths]
     counts = Counter(tuple(each[-count:]) for each in set(map(tuple, parts)) for count in range(1, len(each) + 1))
     shortest = (next((n for n in range(1, len(p)) if counts[tuple(p[-n:])] == 1), len(p)) for p in parts)

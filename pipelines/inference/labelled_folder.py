@@ -102,8 +102,9 @@ def seen_in_training(classifier: OpenSetClassifier, folder: Path) -> str:
     digests = []
     photos = (piece for piece in pieces([str(folder)]) if not piece.is_parquet)
     paths = [Path(file) for piece in photos for file in piece.files]
-    classes = [as_spelt(path.relative_to(folder).parts[0], classifier.class_names) for path in paths]
-    known = [path for path, name in zip(paths, classes, strict=True) if name in classifier.class_names] or paths
+    inside = [path.relative_to(folder).parts[0] for path in paths]
+    is_known = {name: as_spelt(name, classifier.class_names) in classifier.class_names for name in set(inside)}
+    known = [path for path, name in zip(paths, inside, strict=True) if is_known[name]] or paths
     for path in known[:: -(-len(known) // LOOKED_AT) or 1]:
         with suppress(DataError):  # what cannot be read was skipped
             digests.append(digest_of(read_content(path) or b""))

@@ -18,6 +18,7 @@ from pyarrow import parquet
 from pipelines.console import utf8_text
 from pipelines.inference.predictions import PredictedPart
 from pipelines.serving.prediction_rows import rounded
+from proser_core.errors import ConfigError
 from proser_core.recognition.open_set_classifier import Predictions, probability_columns
 from proser_core.store.files import disk_full_errors, temporary_path
 
@@ -29,8 +30,8 @@ ROW_GROUP = 32 << 20  # bytes of Parquet that are written together, whatever the
 @contextmanager
 def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write]:
     """A function that writes a part. The file appears once all parts are written, and takes the place of an earlier one
-    only if an image could be classified; without a path nothing is written. Raises StorageError where its disk is full.
-    """
+    only if an image could be classified; without a path nothing is written. Raises StorageError where its disk is full,
+    and ConfigError where it cannot take that place, with the place where it is kept."""
     if path is None:
         yield lambda part: None
         return
@@ -46,9 +47,18 @@ def open_output(path: Path | None, class_names: Sequence[str]) -> Iterator[Write
             with write_rows(temporary, list(class_names)) as write:
                 yield write_and_count
             if classified or not path.exists():
-                temporary.replace(path)
+                _replace(path, temporary)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _replace(path: Path, temporary: Path) -> None:
+    try:
+        temporary.replace(path)
+    except OSError as error:  # such as another user's file in /tmp: hours of predictions are not thrown away
+        kept = temporary.rename(path.with_name(f"{temporary.name.removeprefix('.')}{path.suffix}"))
+        reason = f"{path} cannot be replaced ({error.strerror})"
+        raise ConfigError(f"{reason}; the predictions are in {kept}") from error
 
 
 def _rows(part: PredictedPart, class_names: list[str]) -> Iterator[dict[str, Any]]:

@@ -6,11 +6,12 @@ import numpy as np
 
 from pipelines.inference.folder_metrics import folder_metrics
 from pipelines.inference.labelled_folder import FolderLogits
-from proser_core.errors import CalibrationError
+from proser_core.errors import CalibrationError, DataError
 from proser_core.recognition.calibration import calibrate
 from proser_core.recognition.logit_tables import select
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import candidates, fitted
+from proser_core.recognition.scores import ScoreFunction
 
 SCORE_METRICS = ("auroc", "macro_f1", "oscr", "fpr95")
 
@@ -34,17 +35,21 @@ def compare_scores(classifier: OpenSetClassifier, scored: FolderLogits) -> Score
     known = np.flatnonzero(targets < len(classifier.class_names))
     fitting, own = classifier.fitting, classifier.score_function
     tables = dict(fitting.tables) if fitting else {"val": select(scored.logits, known)}
-    functions, missing = {own.name: own}, dict[str, str]()
+    metrics, missing = {own.name: _measured(classifier, own, scored, known)}, dict[str, str]()
     for kind in candidates(tables):
-        if classifier.own is not None and kind.needs_dummies:
+        if kind.name == own.name or (classifier.own is not None and kind.needs_dummies):
             continue  # what such a network has in the place of dummy classifiers is for its own score
         try:
-            functions.setdefault(kind.name, fitted(kind, tables, fitting.targets if fitting else targets[:0]))
-        except CalibrationError as error:
+            function = fitted(kind, tables, fitting.targets if fitting else targets[:0])
+            metrics[kind.name] = _measured(classifier, function, scored, known)
+        except (CalibrationError, DataError) as error:  # of scores that are not finite, too
             missing[kind.name] = str(error)
-    metrics = {}
-    for name, function in functions.items():
-        calibration = calibrate(function(select(scored.logits, known)), classifier.calibration.target_rate)
-        found = folder_metrics(replace(classifier, score_function=function, calibration=calibration), scored).metrics
-        metrics[name] = {each: value for each in SCORE_METRICS if (value := found[each]) is not None}
     return ScoreComparison(own.name, metrics, missing)
+
+
+def _measured(
+    classifier: OpenSetClassifier, function: ScoreFunction, scored: FolderLogits, known: np.ndarray
+) -> dict[str, float]:
+    calibration = calibrate(function(select(scored.logits, known)), classifier.calibration.target_rate)
+    found = folder_metrics(replace(classifier, score_function=function, calibration=calibration), scored).metrics
+    return {each: value for each in SCORE_METRICS if (value := found[each]) is not None}

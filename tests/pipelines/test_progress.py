@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 import threading
 from typing import Any
 
@@ -34,6 +35,13 @@ def printed(clock: list[float], *updates: tuple[float, int], side_by_side: int =
 
 def times_left(clock: list[float], *updates: tuple[float, int], side_by_side: int = 1) -> list[str]:
     return re.findall(r"(\S+) left", printed(clock, *updates, side_by_side=side_by_side))
+
+
+def test_a_warning_during_a_bar_goes_to_stderr_where_that_is_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=200)
+    with ProgressBar(terminal, "pretrain", 10, "epochs", "starting Ray"):
+        print("a worker was lost", file=sys.stderr)
+    assert capsys.readouterr().err == "a worker was lost\n"
 
 
 def test_the_first_epoch_which_holds_the_start_is_not_counted(clock: list[float]) -> None:

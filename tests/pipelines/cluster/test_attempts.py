@@ -1,7 +1,6 @@
 """Attempts at one training: what an earlier one finished is kept, and one without room is not begun."""
 
 import os
-import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from ray import tune
 from training_jobs import ignore, lively_recipe, tiny_recipe, training_job
 
-from pipelines.cluster.attempts import LEFT, LeavingError
 from pipelines.cluster.train_worker import check_disk_space, run_single_trial
 from proser_core.errors import StorageError
 from proser_core.jobs import spec
@@ -52,12 +50,6 @@ def test_a_training_whose_checkpoints_have_no_room_is_not_begun(job: spec.Job, t
     os.truncate(huge, 2**42)  # 4 TiB that take no room
     with pytest.raises(StorageError, match=r"two checkpoints need 16777216\.0 MiB; free some space"):
         check_disk_space(replace(job, weights=str(huge)))
-
-
-def test_a_training_that_leaves_says_so_in_another_process_too() -> None:
-    restored = pickle.loads(pickle.dumps(LeavingError()))
-    assert isinstance(restored, LeavingError)
-    assert str(restored) == LEFT
 
 
 @pytest.fixture(scope="module")

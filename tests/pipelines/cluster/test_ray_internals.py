@@ -1,11 +1,13 @@
 """What is used of Ray without being documented: what is done where another Ray has it no more."""
 
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,15 +19,19 @@ from ray_nodes import free_ports, head_node, node
 from waiting import PATIENCE_S
 
 from pipelines.cluster.address import check_access
+from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.ray_internals import (
     delete_application,
     enable_token,
     keep_coordinator,
+    local_cpus,
     release_lost_groups,
     serve_http_address,
     silence_raylets,
 )
 from pipelines.cluster.session import join
+from pipelines.storage.storage import Storage
+from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError
 
 COORDINATOR = "ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator"
@@ -88,6 +94,21 @@ def test_a_token_that_cannot_be_enabled_later_is_asked_for_before(monkeypatch: p
     monkeypatch.delattr("ray._private.authentication.authentication_token_setup._enable_token_auth")
     with pytest.raises(ClusterError, match=rf"Ray {ray.__version__} has no _enable_token_auth .*; set RAY_AUTH_MODE="):
         enable_token()
+
+
+def test_more_workers_than_the_cores_of_a_containers_quota_are_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quota, cluster = tmp_path / "cpu.max", Cluster(ClusterConfig(num_workers=2), Storage(tmp_path))
+    quota.write_text("150000 100000")
+    nowhere = dict.fromkeys(("cpu_quota_file_name", "cpu_period_file_name", "cpuset_file_name"), "")
+    utils = ray._private.utils
+    read = partial(utils._get_docker_cpus, cpu_max_file_name=str(quota), **nowhere)
+    monkeypatch.setattr(utils, "_get_docker_cpus", read)
+    with pytest.raises(ClusterError, match="num_workers 2 with 1 CPU each needs 2 CPU in all; this machine has 1 on"):
+        cluster.check()
+    monkeypatch.delattr(utils, "get_num_cpus")
+    assert local_cpus() == os.cpu_count()
 
 
 def test_groups_of_lost_trainings_that_are_not_found_are_named_and_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,11 @@ def test_without_the_autoscaler_a_group_keeps_its_replicas(tmp_path: Path) -> No
     assert largest_cluster(tmp_path / "c.yaml", ClusterConfig()) == [{"CPU": 0, "GPU": 0}, {"CPU": 4, "GPU": 0}]
 
 
+def test_each_host_of_a_replica_is_a_machine(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(manifest(limits="{cpu: 4}").replace("replicas: 1", "numOfHosts: 3"))
+    assert len(largest_cluster(tmp_path / "c.yaml", ClusterConfig())) == 1 + 6
+
+
 def test_without_a_limit_the_request_counts(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(manifest(limits="{memory: 4Gi}, requests: {cpu: 3500m}"))
     assert largest_cluster(tmp_path / "c.yaml", ClusterConfig())[1] == {"CPU": 4, "GPU": 0}

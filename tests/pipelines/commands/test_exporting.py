@@ -72,13 +72,13 @@ def test_in_onnx_it_is_compared_on_images_that_are_given(
     (tmp_path / "5.png").write_text("no image")
     arguments = ("-o", str(tmp_path / "digits.onnx"), "--images", str(tmp_path / "?.png"))
     code, out, _ = proser("export", model, *arguments)
-    assert (code, "compared on 5 images" in out, (tmp_path / "digits.onnx").is_file()) == (0, True, True)
+    assert (code, "compared on 5 images" in out, (tmp_path / "digits.onnx").is_file()) == (1, True, True)
     (tmp_path / "5.png").rename(tmp_path / "none.png")
     code, _, error = proser("export", model, *arguments[:-1], str(tmp_path / "none.png"))
     assert (code, "no image can be decoded, of 1; " in error) == (2, True)
 
 
-def test_it_is_compared_on_the_first_256_images_of_all_files(
+def test_it_is_compared_on_the_first_256_images_of_all_files_whatever_the_name_of_its_own(
     model: str, encoded: list[bytes], tmp_path: Path, proser: Proser
 ) -> None:
     images = tmp_path / "images"
@@ -86,8 +86,10 @@ def test_it_is_compared_on_the_first_256_images_of_all_files(
     (images / "a.png").write_bytes(encoded[0])
     (images / "b.png").write_text("no image")
     parquet.write_table(pa.table({"image": encoded[:64] * 5}), images / "c.parquet")
-    code, out, _ = proser("export", model, "-o", str(tmp_path / "digits.pt2"), "--images", str(images))
-    assert (code, "compared on 256 images" in out) == (0, True)
+    output = tmp_path / os.fsdecode(b"mod\xe9l.pt2")
+    code, out, _ = proser("export", model, "-o", str(output), "--images", str(images))
+    assert (code, "compared on 256 images" in out, f"skipped: {images}/b.png" in out) == (1, True, True)
+    assert output.is_file()
 
 
 def test_a_score_without_such_a_form_is_refused_by_name_before_any_work(

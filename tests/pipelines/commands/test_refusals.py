@@ -61,6 +61,7 @@ LINES = {
     "reproduce figures --data-dir empty": "mnist was not found",
     "reproduce figures --calibration.score KNN": "calibration.score is 'KNN', and the figures",
     "reproduce figures --calibration.mirror": "calibration.mirror is True, and the figures",
+    "reproduce --draw x cifar10": "the names come first",
     "reproduce cifar10 --stop-early": "no option is called '--stop-early'",
     "reproduce cifar10 --methods OpenMx": "did you mean 'OpenMax'",
     "reproduce svhn --split-family cac": "SVHN takes one of neal",

@@ -2,8 +2,9 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from pipelines.inference.labelled_folder import FolderLogits, folder_logits
 from pipelines.inference.score_comparison import compare_scores
 from proser_core.data.readers import digits
 from proser_core.data.tasks import OpenSetTask
-from proser_core.errors import DataError
+from proser_core.errors import CalibrationError, DataError
 from proser_core.recognition.embedding_table import compute_embedding_table, index_rows, task_embeddings
 from proser_core.recognition.logit_tables import FittingData, LogitTable, select
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
@@ -98,6 +99,42 @@ def test_dummies_of_a_methods_own_network_are_read_by_its_own_score_alone(own: S
     scored = FolderLogits(logits, ["ant", "bee", "cow", "other"] * 5, [])
     found = set(compare_scores(classifier, scored).metrics)
     assert found == {own.name, "MSP", "MaxLogit", "energy", "GEN"}
+
+
+@dataclass(frozen=True)
+class Unfit(ScoreFunction):
+    """The largest logit, which cannot be fitted again."""
+
+    name, reads_validation = "unfit", True
+
+    def of_table(self, logits: LogitTable) -> np.ndarray:
+        return -logits.known.max(1)
+
+    @classmethod
+    def fit(cls, logits: LogitTable, targets: np.ndarray) -> Self:
+        raise CalibrationError("it is fitted once")
+
+
+@dataclass(frozen=True)
+class Infinite(ScoreFunction):
+    """Infinite for every image."""
+
+    name = "infinite"
+
+    def of_table(self, logits: LogitTable) -> np.ndarray:
+        return np.full(len(logits), np.inf)
+
+
+def test_a_score_that_is_not_finite_fails_alone_and_the_models_own_is_not_fitted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for kind in (Unfit, Infinite):
+        monkeypatch.setitem(FURTHER_SCORES, kind.name, kind)
+    logits = LogitTable(*np.random.default_rng(0).random((2, 20, 3), np.float32))
+    scored = FolderLogits(logits, ["ant", "bee", "cow", "other"] * 5, [])
+    compared = compare_scores(replace(make_classifier(), score_function=Unfit()), scored)
+    assert compared.missing == {"infinite": "15 of 15 validation scores are not finite; the training has diverged"}
+    assert {"unfit", "MSP"} <= set(compared.metrics)
 
 
 def test_known_images_alone_are_refused(classifier: OpenSetClassifier, labelled: Path, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The files that `proser predict` writes: whole or not there, and of any number of classes."""
 
+import subprocess
+import sys
 import tracemalloc
 from functools import partial
 from pathlib import Path
@@ -9,13 +11,14 @@ import pandas as pd
 import pytest
 from pipeline_runs import printed
 from pyarrow import parquet
+from small_disks import with_disk_at
 
 from pipelines.commands.predict import PredictRequest, predict
 from pipelines.inference import prediction_files
 from pipelines.inference.prediction_files import FORMATS, open_output
 from pipelines.inference.predictions import PredictedPart
 from proser_core.data.decoding import Failure
-from proser_core.errors import DataError
+from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.logit_tables import LogitTable
 from proser_core.recognition.open_set_classifier import Predictions
 from proser_core.recognition.scoring import unknown_probabilities
@@ -50,6 +53,36 @@ def test_an_output_that_was_there_stays_until_the_new_one_is_whole(
         printed(predict, PredictRequest(model, (f"{images}/0*.png",), output=output))
     assert output.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]
+
+
+def test_predictions_whose_place_was_taken_meanwhile_are_kept_beside_it(tmp_path: Path) -> None:
+    output, zeros = tmp_path / "out.csv", np.zeros(1, int)
+    found = Predictions(["ant"], zeros, zeros - 0.5, np.array([[0.75, 0.25]]), zeros)
+
+    def predict_and_take() -> None:
+        with open_output(output, ["ant"]) as write:
+            write(PredictedPart(["a.png"], found, [], np.zeros(0, int), np.zeros(0)))
+            output.mkdir()
+
+    with pytest.raises(ConfigError, match=r"out\.csv cannot be replaced \(Is a directory\); the pred") as refused:
+        predict_and_take()
+    (kept,) = (path for path in tmp_path.iterdir() if path != output)
+    assert str(refused.value).endswith(f"are in {kept}")
+    assert (kept.name[0], kept.suffix, pd.read_csv(kept)["image"].tolist()) == ("o", ".csv", ["a.png"])
+
+
+def test_a_file_that_is_mounted_by_itself_is_refused_before_any_work(tmp_path: Path) -> None:
+    """On a machine that lets the test mount it."""
+    output = tmp_path / "out.csv"
+    (tmp_path / "disk").mkdir()
+    output.touch()
+    mount = f'touch {tmp_path}/disk/it && mount --bind {tmp_path}/disk/it {output} && exec "$@"'
+    check = (
+        "import pathlib, sys; from pipelines.output_files import check_output as f; f(pathlib.Path(sys.argv[1]), '-o')"
+    )
+    command = [*with_disk_at(tmp_path / "disk", "16k"), "sh", "-c", mount, "sh", sys.executable, "-c", check, output]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert f"ConfigError: -o got {output}, a mount, which no file can replace; mount its folder" in done.stderr
 
 
 def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path, monkeypatch) -> None:
