@@ -146,6 +146,9 @@ def test_a_fine_tune_that_failed_is_named(stored: Stored, tmp_path: Path) -> Non
     [
         ({"network": NetworkConfig(backbone="classifier32")}, "128 dimensions; a plane is drawn of classifier32_2d"),
         ({"space": ""}, r"space is '', in which no fine-tune has vanilla mixup .* the space mixup_place has"),
+        ({"data": replace(figures_mnist().data, unknown_settings=())}, "unknown classes are drawn"),
+        ({"data": replace(figures_mnist().data, streaming=True)}, "give --data.no-streaming"),
+        ({"stop_early": True}, "stop_early is on"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
