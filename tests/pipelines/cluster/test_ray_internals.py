@@ -13,7 +13,7 @@ import grpc
 import pytest
 import ray
 from ray import serve
-from ray_nodes import free_ports, head_node, node
+from ray_nodes import head_node, node
 from waiting import PATIENCE_S
 
 from pipelines.cluster.address import check_access
@@ -26,6 +26,7 @@ from pipelines.cluster.ray_internals import (
     silence_raylets,
 )
 from pipelines.cluster.session import join
+from pipelines.ports import free_ports
 from proser_core.errors import ClusterError
 
 COORDINATOR = "ray.data._internal.cluster_autoscaler.default_autoscaling_coordinator"
