@@ -38,7 +38,7 @@ USUAL = {
     "startup": Benchmark("workflow.startup", "CPU seconds of help texts and lists of `proser`"),
 }
 BY_NAME = {
-    "gpu_trials": Benchmark("core.gpu_trials", "25 points on one GPU, in turn and side by side; needs --data-dir"),
+    "gpu_trials": Benchmark("core.gpu_trials", "25 points, in turn and side by side; needs --device cuda, --data-dir"),
     "cached": Benchmark("workflow.cached", "`proser run digits` when all is finished; trains it first"),
     "streaming": Benchmark("workflow.streaming", "images decoded by Ray Data against images in memory"),
     "sweep_overhead": Benchmark(
@@ -70,12 +70,21 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     """What was measured is written after each benchmark, so that a failure of the next one loses nothing."""
+    import torch
+
     from benchmarks.harness.environment import environment
     from benchmarks.harness.settings import Settings
     from benchmarks.harness.tables import Target, targets_table
+    from proser_core.data.data_sets import open_data_set
     from proser_core.errors import ConfigError
     from proser_core.processor import keep_freed_memory
 
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("--device got cuda, and torch sees no GPU here; give --device cpu")
+    if options.data_dir and open_data_set("cifar100", options.data_dir).missing:
+        raise ConfigError(f"--data-dir got {options.data_dir}, which has no CIFAR100; give its folder, or omit it")
+    if options.json.is_dir():
+        raise ConfigError(f"--json got {options.json}, which is a folder; give a file")
     if not options.json.absolute().parent.is_dir():
         raise ConfigError(f"--json got {options.json}, whose folder does not exist; make it, or give another file")
     keep_freed_memory()  # as training does

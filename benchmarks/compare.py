@@ -132,11 +132,11 @@ def comparison(ours: list[Rows], theirs: list[Rows], metrics: tuple[str, ...]) -
 
 def difference_text(differences: np.ndarray) -> str:
     """`+0.4 ± 0.9`: mean and half width of the 95 % t interval, where there are two or more."""
-    count = len(differences)
+    count, mean = len(differences), round(float(differences.mean()), 1) + 0.0
     if count < 2:
-        return f"{differences.mean():+.1f}"
+        return f"{mean:+.1f}"
     half = t.ppf(0.975, count - 1) * differences.std(ddof=1) / math.sqrt(count)
-    return f"{differences.mean():+.1f} ± {half:.1f}"
+    return f"{mean:+.1f} ± {half:.1f}"
 
 
 if __name__ == "__main__":

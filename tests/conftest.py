@@ -11,7 +11,6 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 from training_jobs import ignore, tiny_recipe, training_job
 
-from proser_core.digests import sha256_of
 from proser_core.jobs import spec
 from proser_core.jobs.preparing import save_task
 from proser_core.store.store import Artefact, write_manifest
@@ -49,5 +48,4 @@ def closed_set_weights(task: Artefact, tmp_path_factory: pytest.TempPathFactory)
 
     folder = tmp_path_factory.mktemp("pretrained")
     run_job(training_job(task, folder, kind="pretrain"), notify=ignore)
-    assert sha256_of(folder / spec.WEIGHTS)
     return folder / spec.WEIGHTS

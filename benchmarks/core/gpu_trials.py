@@ -34,11 +34,9 @@ AT_ONCE, QUICK_AT_ONCE = (2, 4, 8), (2,)
 
 
 def check(settings: Settings) -> None:
-    """Raises ConfigError where there is no GPU, or no data set to train on."""
-    if _on_gpu(settings) and not torch.cuda.is_available():
-        raise ConfigError(
-            "gpu_trials measures trainings on a GPU, and torch sees none here; --quick shows that it runs"
-        )
+    """Raises ConfigError for a CPU, which measures nothing, or without a data set to train on."""
+    if not settings.quick and settings.device != "cuda":
+        raise ConfigError("gpu_trials measures trainings on a GPU; give --device cuda, or --quick to see that it runs")
     if not settings.quick and settings.data_dir is None:
         raise ConfigError(
             "gpu_trials trains on CIFAR100, with unknowns of CIFAR10; give --data-dir, the folder that holds both"
@@ -75,9 +73,9 @@ def _report(rows: list[tuple[Cell, ...]], training: float, recipe: Recipe, setti
         "waiting for each other. All of it: with checkpoints and scores, in turn with metrics too, of a pool with the "
         "start of its processes."
     )
-    where = torch.cuda.get_device_name() if _on_gpu(settings) else "the CPU, which measures nothing"
+    where = torch.cuda.get_device_name() if settings.device == "cuda" else "the CPU, which measures nothing"
     columns = ("variant", "processes", "s, all of it", "s, training", "s, training of one point")
-    measured = training if _on_gpu(settings) and not settings.quick else None
+    measured = None if settings.quick else training
     what = f"seconds of training, {len(WEIGHTS) ** 2} points of {EPOCHS} epochs in turn on a GPU"
     target = Target(what, measured, BOUND, at_least=False, unit="s")
     return Report([Table(f"Many trials on {where}", columns, rows, (note,))], [target])
@@ -85,7 +83,7 @@ def _report(rows: list[tuple[Cell, ...]], training: float, recipe: Recipe, setti
 
 def recipe_of(settings: Settings) -> Recipe:
     """CIFAR100 with the paper's fine-tune, or a few small digits."""
-    cluster = ClusterConfig(gpus_per_worker=1.0 if _on_gpu(settings) else 0.0)
+    cluster = ClusterConfig(gpus_per_worker=1.0 if settings.device == "cuda" else 0.0)
     if not settings.quick:
         return Recipe(
             name="gpu-trials",
@@ -110,10 +108,6 @@ def points_of(settings: Settings) -> tuple[FinetuneConfig, ...]:
     tuned = recipe_of(settings).finetune
     points = tuple(replace(tuned, beta=beta, gamma=gamma) for beta, gamma in product(WEIGHTS, WEIGHTS))
     return points[:2] if settings.quick else points
-
-
-def _on_gpu(settings: Settings) -> bool:
-    return settings.device == "cuda" or not settings.quick
 
 
 def _jobs(job: JobFile, points: Sequence[FinetuneConfig], outcome: runner.Outcome, out: Path) -> list[Job]:

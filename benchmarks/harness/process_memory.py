@@ -15,6 +15,7 @@ def memory(pid: int) -> tuple[float, float]:
 
 def mapped(pid: int, folder: Path) -> float:
     """MB that a process holds of the files below a folder, shared pages in proportion."""
+    folder = folder.resolve()  # as the system names it
     held, below = 0, False
     for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
         if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):

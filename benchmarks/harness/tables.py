@@ -87,4 +87,4 @@ def _text(cell: Cell) -> str:
         return "not measured"
     if not isinstance(cell, float):
         return str(cell)
-    return f"{cell:.0f}" if abs(cell) >= 1000 else f"{cell:.3g}"
+    return f"{cell:.0f}" if abs(cell) >= 999.5 else f"{cell:.3g}"

@@ -136,10 +136,11 @@ def running(server: Server, folder: Path) -> Iterator[None]:
             time.sleep(0.2)
         yield
     finally:
-        with suppress(psutil.NoSuchProcess):
+        if process.poll() is None:
             server_process = psutil.Process(process.pid)
             for each in [server_process, *server_process.children(recursive=True)]:
-                each.kill()
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()
         process.wait()
 
 

@@ -66,8 +66,7 @@ def write_report(
 
 
 def write_numbers(results: Sequence[SplitResult], families: Mapping[str, str], path: Path) -> None:
-    """One row per metric, a fraction, of each method on each class split; also the seconds of its trainings where
-    known."""
+    """One row per metric, a fraction, of each method on each class split; also the seconds of its trainings."""
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["study", "family", "split_index", "method", "metric", "value"])

@@ -32,7 +32,7 @@ class SplitResult:
     method: str
     metrics: dict[str, float]
     seconds: float
-    """Seconds of its trainings, the pretraining among them; 0 where nobody took the time."""
+    """Seconds of its trainings, the pretraining among them."""
     trained_on: tuple[str, ...] = ()
     """The hardware of its trainings, in words."""
     own: dict[str, str] = field(default_factory=dict)
@@ -41,8 +41,8 @@ class SplitResult:
     """How its score was chosen, in words; empty where the method decides it."""
 
     def numbers(self) -> dict[str, float]:
-        """The metrics, and `seconds` where somebody took the time."""
-        return {**self.metrics, **({"seconds": self.seconds} if self.seconds else {})}
+        """The metrics, and `seconds`."""
+        return {**self.metrics, "seconds": self.seconds}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class MethodRow:
     """Factor from values to what is shown, in points or seconds."""
     quoted: tuple[Quoted, ...] = ()
     seconds: float = 0.0
-    """Mean seconds of its trainings on one class split; 0 where nobody took the time."""
+    """Mean seconds of its trainings on one class split; 0 where it was only published, or of a column of times."""
     by_own_rule: bool = False
     """Whether it decides by a rule of its authors, and not by a threshold that keeps known images."""
 
@@ -108,8 +108,7 @@ def table_column(column: Column, results: Sequence[SplitResult], family: str) ->
         own = [result for result in of_study if result.method == method]
         numbers = {result.split_index: result.numbers() for result in own}
         values = {split: found[column.metric] for split, found in numbers.items() if column.metric in found}
-        times = [result.seconds for result in own if result.seconds and not column.is_time]
-        seconds = mean(times) if times else 0.0
+        seconds = mean(result.seconds for result in own) if own and not column.is_time else 0.0
         if values or method in published:
             rows.append(MethodRow(method, values, column.scale, tuple(published.get(method, ())), seconds))
         by_rule = f"{OWN_RULE}/{column.metric}"

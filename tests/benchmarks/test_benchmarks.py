@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks.__main__ import USUAL, main
 from benchmarks.document import filled
@@ -27,16 +28,37 @@ def quick_run(tmp_path_factory) -> tuple[str, dict]:
     return quick(tmp_path_factory.mktemp("benchmarks") / "benchmark.json", "step", "evaluation")
 
 
-def test_where_nothing_can_be_written_nothing_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--json", "none/b.json", "whose folder does not exist"),
+        ("--json", ".", "which is a folder; give a file"),
+        ("--data-dir", "none", "which has no CIFAR100"),
+        ("--device", "cuda", "torch sees no GPU here"),
+    ],
+)
+def test_what_is_missing_is_told_before_anything_is_measured(
+    option: str,
+    value: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="2"):
-        main(["evaluation", "--quick", "--json", str(tmp_path / "none" / "b.json")])
+        main(["evaluation", "--quick", option, value])
     printed = capsys.readouterr()
-    assert (printed.out, "whose folder does not exist" in printed.err) == ("", True)
+    assert (printed.out, told in printed.err) == ("", True)
 
 
 def test_a_benchmark_that_cannot_run_loses_nothing_of_those_before_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "cifar100").mkdir()
+    (tmp_path / "cifar100" / "train-damaged.parquet").touch()
+    (tmp_path / "cifar100" / "test-damaged.parquet").touch()
     with pytest.raises(SystemExit, match="2"):
         main(["evaluation", "augmentation", "--quick", "--data-dir", str(tmp_path), "--json", str(tmp_path / "b.json")])
     assert list(json.loads((tmp_path / "b.json").read_text())["benchmarks"]) == ["evaluation"]

@@ -98,5 +98,7 @@ def test_a_mistake_is_told_in_one_line(
     assert part in refusal([*folders, *wrong], capsys)
 
 
-def test_one_pair_has_no_interval() -> None:
+def test_one_pair_has_no_interval_and_no_difference_no_sign_of_its_own() -> None:
     assert difference_text(np.array([0.25])) == "+0.2"
+    assert difference_text(np.array([-0.01])) == difference_text(np.array([0.01])) == "+0.0"
+    assert difference_text(np.array([-0.04, -0.02])) == "+0.0 ± 0.1"

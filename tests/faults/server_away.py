@@ -7,10 +7,10 @@ from pathlib import Path
 
 from lab import Lab
 from losses import Loss
-from ray_nodes import free_ports
 from sweeps import require
 from tracking_servers import mlflow_server
 
+from pipelines.ports import free_ports
 from pipelines.tracking.deferred import TIMEOUT_VARIABLE
 
 AWAY, QUICKLY = 60, 10  # seconds

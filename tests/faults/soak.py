@@ -18,10 +18,11 @@ import psutil
 from encoded_images import encode
 from lab import Lab
 from mlflow import MlflowClient
-from ray_nodes import free_ports, running
+from ray_nodes import running
 from served_models import ask
 from sweeps import SMALL, BrokenError, Sweep, require
 
+from pipelines.ports import free_ports
 from pipelines.tracking.models import load
 from proser_core.data.readers import digits
 

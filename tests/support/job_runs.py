@@ -1,8 +1,7 @@
-"""Small JOB.json files on the embedded digits, and the runner in this process or one of its own."""
+"""Small JOB.json files on the embedded digits, and the runner in this process, or the command of one of its own."""
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -53,11 +52,6 @@ def command(job: Path, out: Path) -> list[str]:
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-
-
-def run_apart(job: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """The runner in a process of its own."""
-    return subprocess.run(command(job, out), capture_output=True, text=True, env=environment(), cwd=job.parent)
 
 
 def digests(out: Path) -> dict[str, dict[str, str]]:

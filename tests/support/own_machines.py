@@ -6,11 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from waiting import until
 
 BRIDGE, NETWORK = "proser0", "10.231.77"
 TOOLS = ("ip", "sshd", "ssh", "ssh-keygen", "rsync", "unshare")
@@ -106,7 +107,7 @@ def _machine(number: int, folder: Path) -> Iterator[Machine]:
         with (home / "sshd.log").open("w") as log:
             server = subprocess.Popen(["ip", "netns", "exec", name, *inside], stdout=log, stderr=log)
         machine = Machine(address, folder, home)
-        _until_it_answers(machine, server)
+        until(lambda: _answers(machine), server, (home / "sshd.log").read_text)
         yield machine
     finally:
         for process in run("ip", "netns", "pids", name).split():
@@ -121,16 +122,11 @@ def ssh(machine: Machine, command: str) -> str:
     return run("ssh", *options, "-i", str(machine.folder / "key"), f"root@{machine.address}", command)
 
 
-def _until_it_answers(machine: Machine, server: "subprocess.Popen[bytes]") -> None:
-    for _ in range(100):
-        assert server.poll() is None, (machine.home / "sshd.log").read_text()
-        try:
-            ssh(machine, "true")
-        except subprocess.CalledProcessError:
-            time.sleep(0.2)
-        else:
-            return
-    raise AssertionError((machine.home / "sshd.log").read_text())
+def _answers(machine: Machine) -> bool:
+    with suppress(subprocess.CalledProcessError):
+        ssh(machine, "true")
+        return True
+    return False
 
 
 def run(*command: str) -> str:

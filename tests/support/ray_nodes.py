@@ -5,7 +5,6 @@ import secrets
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import ray
-from waiting import PATIENCE_S, until
+from waiting import started, until
 
 from pipelines.ports import free_ports
 
@@ -52,16 +50,10 @@ def head_node(**more: str) -> Iterator[Head]:
 @contextmanager
 def node(arguments: list[str], environment: dict[str, str], log: Path, before: tuple[str, ...] = ()) -> Iterator[None]:
     """A node from the moment on when it says that it runs; all of its processes end with it."""
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*before, *START, *arguments], env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent
-        )
-        try:
-            until(lambda: "Ray runtime started" in log.read_text(), process, log.read_text)
-            yield
-        finally:
-            end(process.pid)
-            process.wait()
+    options = {"env": environment, "cwd": log.parent, "stderr": subprocess.STDOUT}
+    with log.open("w") as output, started([*before, *START, *arguments], stdout=output, **options) as process:
+        until(lambda: "Ray runtime started" in log.read_text(), process, log.read_text)
+        yield
 
 
 def announce_end(head: Head, deadline_s: int) -> None:
@@ -81,33 +73,17 @@ def running(
     command: list[str], environment: dict[str, str], log: Path, ready: str, **options: Any
 ) -> Iterator[subprocess.Popen[str]]:
     """A server from the moment on when the address `ready` answers; all of its processes end with it."""
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            command, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True, **options
-        )
-    try:
-        for _ in range(600):
-            with suppress(OSError):
-                urllib.request.urlopen(ready, timeout=5).close()
-                break
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.2)
-        else:
-            raise AssertionError(log.read_text())
+    options = {"env": environment, "stderr": subprocess.STDOUT, "text": True, **options}
+    with log.open("w") as output, started(command, stdout=output, **options) as process:
+        until(lambda: _answers(ready), process, log.read_text)
         yield process
-    finally:
-        if process.poll() is None:
-            end(process.pid)
-        process.wait()
 
 
-def end(pid: int) -> None:
-    """Kill a process and all below it: asked to stop, a head waits half a minute for its work to move elsewhere."""
-    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    for each in processes:
-        with suppress(psutil.NoSuchProcess):
-            each.kill()
-    psutil.wait_procs(processes, timeout=PATIENCE_S)
+def _answers(address: str) -> bool:
+    with suppress(OSError):
+        urllib.request.urlopen(address, timeout=5).close()
+        return True
+    return False
 
 
 def holding_all_cpus() -> Any:

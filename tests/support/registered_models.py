@@ -100,9 +100,6 @@ def rolled_back(registry: Registry) -> str:
     return registry.champion
 
 
-NO_DECISION = "no decision records which version of .* was champion before "
-
-
 def stored_card(registry: Registry) -> Path:
     source = registry.client.get_model_version(registry.name, "1").source
     place = Path(mlflow.artifacts.download_artifacts(source).removeprefix("file://"))

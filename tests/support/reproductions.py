@@ -18,7 +18,6 @@ from pipelines.reproduction.results import SplitResult
 from proser_core.config import FinetuneConfig, to_json
 
 DATA = replace(quick_recipe().data, development="none", unknown_settings=(2, 3))
-CARRIED = ("MaxLogit", "PROSER")
 AUROC = "test/unknown_3/auroc"
 TRAINED = ("MSP", "MaxLogit", "OpenMax", "PROSER")
 CIFAR10 = PROTOCOLS["cifar10"].columns[0]

@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from encoded_images import encode
-from ray_nodes import free_ports
 from registered_models import Registry
 from waiting import PATIENCE_S
 
+from pipelines.ports import free_ports
 from pipelines.serving.access import Access
 from pipelines.serving.limits import Limits
 from pipelines.serving.local_server import local_server

@@ -18,7 +18,6 @@ FILES = (
     "test/bee/1.png",
     "test/cow/1.png",
 )
-IN_ORDER = {"train": [2, 1, 4, 3, 0], "test": [5, 6, 7]}
 
 
 def save(image: np.ndarray, path: Path) -> None:

@@ -9,7 +9,6 @@ from pipeline_runs import RunFolder, quick_recipe
 
 from pipelines.workflow.requests import SweepRequest
 from proser_core.config import CalibrationConfig
-from proser_core.store.store import Artefact, load_if_complete
 
 SPACES = {
     "betas": '{"beta": tune.grid_search([1.0, 2.0])}',
@@ -36,21 +35,9 @@ def rows_of(folder: RunFolder) -> list[dict[str, Any]]:
     return json.loads(newest.read_text())
 
 
-def newest_report(folder: RunFolder) -> Path:
-    return max(folder.storage.glob("sweep_report/*"), key=lambda path: path.stat().st_mtime_ns)
-
-
 def task_of(folder: RunFolder, row: dict[str, Any]) -> Path:
     """The prepared images of a row's class split."""
     for path in folder.storage.glob("prepare/*/manifest.json"):
         if json.loads(path.read_text())["inputs"]["data"]["split_index"] == row["split_index"]:
             return path.parent
     raise AssertionError(row)
-
-
-def pretraining_of(folder: RunFolder, trial: Path) -> Artefact:
-    """The finished pretraining that a trial began with."""
-    wanted = json.loads((trial / "manifest.json").read_text())["inputs"]["weights"]
-    made = [load_if_complete(path) for path in folder.storage.glob("pretrain/*")]
-    (found,) = [each for each in made if each is not None and each.digest == wanted]
-    return found

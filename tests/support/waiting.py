@@ -30,12 +30,15 @@ def until(
 
 @contextmanager
 def started(command: Sequence[object], **options: Any) -> "Iterator[Popen[Any]]":
-    """A process that a test which fails does not leave behind: unless it has ended, it is killed, with its children."""
+    """A process that a test which fails does not leave behind: unless it has ended, it is killed, with all below it.
+    Asked to stop, the head of a cluster waits half a minute for its work to move elsewhere."""
     with Popen([str(word) for word in command], **options) as process:
         try:
             yield process
         finally:
             if process.poll() is None:
-                for each in (*psutil.Process(process.pid).children(recursive=True), process):
+                processes = [process, *psutil.Process(process.pid).children(recursive=True)]
+                for each in processes:
                     with suppress(psutil.NoSuchProcess):
                         each.kill()
+                psutil.wait_procs(processes[1:], timeout=PATIENCE_S)

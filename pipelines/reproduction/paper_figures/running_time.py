@@ -33,9 +33,8 @@ def training_seconds(
 ) -> dict[str, float]:
     """Wall-clock seconds by method: MSP is the pretraining, PROSER that and its fine-tune. A method that is fitted to
     the training images is the pretraining, a pass of `net` over them, and the fit, both timed now. One with a network
-    of its own is timed by `proser reproduce running-time`. Raises ConfigError for a training that does not know its
-    time."""
-    base = seconds_of(pretrained)
+    of its own is timed by `proser reproduce running-time`."""
+    base, tuning = (float(read_json(training / MANIFEST)["seconds"]) for training in (pretrained, finetuned))
     fitted = {}
     for method in METHODS.values():
         if method.scores_pretrained and method.score.reads_training:
@@ -43,15 +42,7 @@ def training_seconds(
             logits = compute_logits(net, task.train.images, (task.mean, task.std), torch.device("cpu"))
             fit_score(method, {TRAIN: logits}, task.train.targets)
             fitted[method.name] = base + time.monotonic() - started
-    return {MSP: base, **fitted, PROSER: base + seconds_of(finetuned)}
-
-
-def seconds_of(training: Path) -> float:
-    """Seconds of the epochs of a training, by its folder. Raises ConfigError where its manifest does not say."""
-    seconds = float(read_json(training / MANIFEST)["seconds"])
-    if seconds <= 0:
-        raise ConfigError(f"the training in {training} does not know its time; weights of your own have none")
-    return seconds
+    return {MSP: base, **fitted, PROSER: base + tuning}
 
 
 def running_time(seconds: Mapping[str, float], about: str) -> Figure:

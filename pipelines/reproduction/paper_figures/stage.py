@@ -81,8 +81,17 @@ def draw_figures(
 
 
 def check_drawable(recipe: Recipe) -> None:
-    """Raises ConfigError for a recipe without a 2-d embedding or without both ways of mixing, and for another score,
-    mirrored images or another network, which nothing is drawn by."""
+    """Raises ConfigError for a recipe without a 2-d embedding, without unknown classes or without both ways of mixing,
+    one of which may be stopped; for images that are not in memory; and for another score, mirrored images or another
+    network, which nothing is drawn by."""
+    data = recipe.data
+    for is_wrong, told in (
+        (not data.unknown_settings, "data.unknown_settings is empty, and unknown classes are drawn; give some, as 1 2"),
+        (data.streaming, "data.streaming is on, and images are drawn from memory; give --data.no-streaming"),
+        (recipe.stop_early, "stop_early is on, and both ways of mixing are drawn, trained to their end; omit it"),
+    ):
+        if is_wrong:
+            raise ConfigError(told)
     for name in ("score", "mirror", "network"):
         given = getattr(recipe.calibration, name)
         if given != getattr(CalibrationConfig, name):
@@ -90,7 +99,6 @@ def check_drawable(recipe: Recipe) -> None:
                 f"calibration.{name} is {given!r}, and the figures show PROSER by its own score, of images as they "
                 "are; omit it"
             )
-    data = recipe.data
     net = make_closed_set_net(recipe.network, data.num_known, data.image_size, recipe.seed)
     dimensions = net.backbone.embedding_size
     if dimensions != 2:

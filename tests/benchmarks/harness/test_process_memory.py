@@ -17,4 +17,6 @@ def test_memory_of_mapped_files_is_told_from_the_rest(tmp_path: Path) -> None:
     resident, shared = memory(os.getpid())
     assert before == 0
     assert mapped(os.getpid(), tmp_path) == pytest.approx(2, abs=0.1)
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert mapped(os.getpid(), tmp_path / "link") == mapped(os.getpid(), tmp_path)
     assert resident >= shared > 2

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ray_nodes import Head, free_ports, head_node, node
+from ray_nodes import Head, head_node, node
 from small_disks import with_disk_at
 
 from pipelines.cluster import session
 from pipelines.cluster.address import check_job, check_storage_visible, resolve_address
+from pipelines.ports import free_ports
 from pipelines.storage.storage import Storage
 from proser_core.errors import ClusterError
 

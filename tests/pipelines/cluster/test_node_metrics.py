@@ -7,11 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ray_nodes import free_ports, head_node, node
+from ray_nodes import head_node, node
 from tracking_servers import mlflow_server
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.node_metrics import node_metrics
+from pipelines.ports import free_ports
 from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig
 

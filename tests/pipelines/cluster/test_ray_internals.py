@@ -15,7 +15,7 @@ import grpc
 import pytest
 import ray
 from ray import serve
-from ray_nodes import free_ports, head_node, node
+from ray_nodes import head_node, node
 from waiting import PATIENCE_S
 
 from pipelines.cluster.address import check_access
@@ -30,6 +30,7 @@ from pipelines.cluster.ray_internals import (
     silence_raylets,
 )
 from pipelines.cluster.session import join
+from pipelines.ports import free_ports
 from pipelines.storage.storage import Storage
 from proser_core.config import ClusterConfig
 from proser_core.errors import ClusterError

@@ -1,5 +1,6 @@
 """Training on images that Ray Data decodes meanwhile gives what training on images in memory gives, bit for bit."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -7,9 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import ray
-from stored_sets import PARQUET, write_folder, write_parquet
+from digit_folders import write_parts
+from encoded_images import encode
 from training_jobs import StoppedError, ignore, stop_after, tiny_recipe, training_job
 
 from pipelines.cluster import streaming
@@ -18,7 +22,9 @@ from pipelines.cluster.session import DRIVER_RESOURCE
 from pipelines.cluster.streaming import RayImages
 from pipelines.storage.storage import Storage
 from proser_core.config import Recipe
-from proser_core.data.catalogue import SOURCES
+from proser_core.data.catalogue import SOURCES, Source
+from proser_core.data.readers import digits
+from proser_core.data.readers.parquet import ParquetLayout
 from proser_core.data.stored import StoredImages
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
@@ -29,8 +35,29 @@ from proser_core.jobs.worker import run_job
 from proser_core.store.store import Artefact, write_manifest
 
 SIZE = 8
-SETS = {"folder": write_folder, PARQUET.name: write_parquet}
 OUTCOME = (spec.WEIGHTS, spec.EPOCHS, spec.LOGITS)
+PARQUET = Source(
+    "digits_parquet", 10, {"train": digits.NUM_TRAIN, "test": digits.NUM_TEST}, (ParquetLayout("digits_parquet"),)
+)
+
+
+def write_parquet(root: Path, size: int, shards: int = 2) -> Path:
+    """ROOT/digits_parquet/*.parquet as the Hugging Face Hub writes them, in row groups of 100."""
+    features = {"label": {"names": [str(label) for label in range(10)], "_type": "ClassLabel"}}
+    image_type = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    (root / PARQUET.name).mkdir(parents=True)
+    for part in ("train", "test"):
+        loaded = digits.read(part, size)
+        for number, rows in enumerate(np.array_split(np.arange(len(loaded)), shards)):
+            encoded = [{"bytes": encode(loaded.images[row]), "path": None} for row in rows]
+            table = pa.table({"image": pa.array(encoded, image_type), "label": loaded.labels[rows]})
+            table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+            path = root / PARQUET.name / f"{part}-{number:05}-of-{shards:05}.parquet"
+            pq.write_table(table, path, row_group_size=100)
+    return root
+
+
+SETS = {"folder": write_parts, PARQUET.name: write_parquet}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -213,7 +240,7 @@ def test_an_epoch_that_is_left_early_leaves_the_next_one_as_it_is(tasks: dict, m
 @pytest.fixture
 def own_images(tmp_path: Path) -> StoredImages:
     """A prepared folder of images that a test may damage."""
-    root = write_folder(tmp_path / "own", SIZE, {"train": 40, "test": 10})
+    root = write_parts(tmp_path / "own", SIZE, {"train": 40, "test": 10})
     folder = tmp_path / "task"
     folder.mkdir()
     save_task(recipe_of("folder", True), root, folder)

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 from pipeline_runs import Proser
-from ray_nodes import free_ports
 from waiting import started
 
 from pipelines.commands import ui
-from pipelines.ports import check_port
+from pipelines.ports import check_port, free_ports
 from pipelines.tracking.runs import ParentRun
 from proser_core.config import FinetuneConfig
 

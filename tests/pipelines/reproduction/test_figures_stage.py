@@ -17,7 +17,6 @@ from pipelines.reproduction import dag
 from pipelines.reproduction.figures import reproduce_figures
 from pipelines.reproduction.paper_figures.measured_planes import Trained, boundaries, shown
 from pipelines.reproduction.paper_figures.page import write_figures_page
-from pipelines.reproduction.paper_figures.running_time import seconds_of
 from pipelines.reproduction.request import FiguresRequest
 from pipelines.storage.storage import Storage
 from pipelines.workflow import dag as workflow_dag
@@ -146,6 +145,9 @@ def test_a_fine_tune_that_failed_is_named(stored: Stored, tmp_path: Path) -> Non
     [
         ({"network": NetworkConfig(backbone="classifier32")}, "128 dimensions; a plane is drawn of classifier32_2d"),
         ({"space": ""}, r"space is '', in which no fine-tune has vanilla mixup .* the space mixup_place has"),
+        ({"data": replace(figures_mnist().data, unknown_settings=())}, "unknown classes are drawn"),
+        ({"data": replace(figures_mnist().data, streaming=True)}, "give --data.no-streaming"),
+        ({"stop_early": True}, "stop_early is on"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(
@@ -185,13 +187,6 @@ def test_the_page_holds_every_figure_and_what_stands_in_it(drawn: Path, tmp_path
     for line in ("- vanilla mixup: ", "Figure: `figures/running_time.svg`", "- MSP: "):
         assert line in told
     assert "1 epoch of pretraining (sgd, one_cycle at 0.05, batches of 32), 1 more" in told
-
-
-def test_a_training_without_a_time_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "weights").write_bytes(b"brought")
-    write_manifest(tmp_path, {})
-    with pytest.raises(ConfigError, match="does not know its time"):
-        seconds_of(tmp_path)
 
 
 def test_the_stage_is_found_again_and_says_what_it_could_not_draw(stored: Stored) -> None:

@@ -51,11 +51,6 @@ def test_a_difference_of_less_than_is_shown_has_no_minus() -> None:
     assert cells_of(line)[0]["difference"] == "+0.0"
 
 
-def test_a_split_whose_time_nobody_took_is_not_in_the_mean_time() -> None:
-    measured = [*results("PROSER", 0.9), replace(results("PROSER", 0.9)[0], split_index=1, seconds=0.0)]
-    assert cells_of(table_column(CIFAR10, measured, "neal").rows[0])[0]["training"] == "1:00"
-
-
 @pytest.mark.parametrize(
     ("proser", "verdict"),
     [

@@ -22,13 +22,14 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
-from ray_nodes import free_ports, running
+from ray_nodes import running
 from registered_models import Registry
 from rich.console import Console
 from served_models import JSON, as_json, ask, assert_as_predicted, environment_of, large_image
 from waiting import PATIENCE_S, until
 
 from pipelines.commands.serve import ServeRequest, serve
+from pipelines.ports import free_ports
 from pipelines.serving.limits import Limits
 from proser_core.errors import ConfigError
 from proser_core.recognition.open_set_classifier import OpenSetClassifier

@@ -8,10 +8,10 @@ import pytest
 import screenshots
 from PIL import Image
 from pipeline_runs import RunFolder
-from ray_nodes import free_ports
 from tracking_servers import mlflow_server
 from training_jobs import tiny_recipe
 
+from pipelines.ports import free_ports
 from pipelines.tracking.origins import origin_tags
 from pipelines.tracking.runs import ParentRun
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from http_servers import server_answering
-from ray_nodes import free_ports
 
+from pipelines.ports import free_ports
 from pipelines.tracking.server import connect
 from proser_core.errors import TrackingError
 

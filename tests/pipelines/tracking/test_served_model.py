@@ -15,11 +15,12 @@ import pytest
 import torch
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
-from ray_nodes import free_ports, running
+from ray_nodes import running
 from registered_models import Registry
 from served_models import COUNT, ask, assert_as_predicted, environment_of
 from small_disks import with_disk_at
 
+from pipelines.ports import free_ports
 from pipelines.tracking.models import load
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.program import PROGRAM

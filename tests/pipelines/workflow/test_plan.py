@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stored_sets import write_folder
+from digit_folders import write_parts
 from training_jobs import tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
@@ -28,7 +28,7 @@ from proser_core.jobs.probe import StepCost
 @pytest.mark.parametrize("development", ["none", "held-out-2"])
 @pytest.mark.parametrize("own_validation", [False, True])
 def test_images_of_balanced_classes_are_counted_by_role(own_validation: bool, development: str, tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "images", 8, {"train": 40, "test": 10})
+    folder = write_parts(tmp_path / "images", 8, {"train": 40, "test": 10})
     if own_validation:
         shutil.copytree(folder / "test", folder / "val")
     recipe = tiny_recipe()

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 from mlflow import MlflowClient
-from ray_nodes import free_ports
 from rich.console import Console
 from tracked_runs import evaluation, following, reopened
 from waiting import until
 
+from pipelines.ports import free_ports
 from pipelines.storage.storage import Storage
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import NOTE, tracking_uri

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from frozen_features import weights_of_timm
-from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_apart, run_here, write_job
+from job_runs import CONTROL, FINETUNES, RECIPE, command, digests, environment, run_here, write_job
 from waiting import PATIENCE_S, started, until
 
 from proser_core.digests import sha256_of
@@ -35,8 +35,9 @@ LONG = {"recipe": {**RECIPE, "finetune": {**RECIPE["finetune"], "epochs": EPOCHS
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, subprocess.CompletedProcess[str]]:
     """A job file, its OUT, and the process that ran it."""
     folder = tmp_path_factory.mktemp("runner")
-    job = write_job(folder)
-    return job, folder / "out", run_apart(job, folder / "out")
+    job, out = write_job(folder), folder / "out"
+    options = {"capture_output": True, "text": True, "env": environment(), "cwd": folder}
+    return job, out, subprocess.run(command(job, out), **options)
 
 
 @pytest.fixture(scope="module")

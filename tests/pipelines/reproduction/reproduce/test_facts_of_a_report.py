@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures")
 
 
 def test_means_are_over_class_splits() -> None:
-    measured = ((0.5, 60.0), (0.7, 80.0), (0.6, 0.0))  # of the last nobody took the time
+    measured = ((0.5, 60.0), (0.7, 80.0), (0.6, 70.0))
     results = [
         SplitResult("digits", split, "PROSER", {"auroc": auc}, time) for split, (auc, time) in enumerate(measured)
     ]

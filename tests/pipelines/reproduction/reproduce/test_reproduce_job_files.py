@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from own_networks import METHOD
 from pipeline_runs import RunFolder, printed
-from reproductions import CARRIED, numbers, request
+from reproductions import numbers, request
 
 from pipelines.reproduction.reproducing import reproduce
 from proser_core import job as runner
@@ -18,6 +18,7 @@ from proser_core.jobs.spec import FAILURE, PRETRAIN, TRIALS
 from proser_core.store.files import read_json
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures")
+CARRIED = ("MaxLogit", "PROSER")
 
 
 def test_commands_to_run_job_files_can_be_pasted(folder: RunFolder, tmp_path: Path) -> None:

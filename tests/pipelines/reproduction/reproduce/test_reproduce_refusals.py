@@ -8,10 +8,10 @@ import pytest
 from frozen_features import weights_of_timm
 from own_networks import METHOD, NEAREST
 from pipeline_runs import RunFolder, printed, quick_recipe
-from ray_nodes import free_ports
 from reproductions import request
 
 from pipelines.console import console
+from pipelines.ports import free_ports
 from pipelines.reproduction.reproducing import reproduce
 from pipelines.reproduction.studies import method_names, prepare_study, resolve
 from proser_core.baselines import METHODS

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from pipeline_runs import RunFolder, printed, quick_recipe
-from sweep_runs import RATE, newest_report, pretraining_of, request, task_of
+from sweep_runs import RATE, request, task_of
 
 from pipelines.reports.sweep_table import read_table
 from pipelines.serving.served_model import ServedModel
@@ -40,9 +40,22 @@ from proser_core.recognition.logits import compute_logits
 from proser_core.recognition.model_card import model_card
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.scores import MaxLogit
-from proser_core.store.store import Artefact, load_if_complete, write_manifest
+from proser_core.store.files import read_json
+from proser_core.store.store import MANIFEST, Artefact, load_if_complete, write_manifest
 
 pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_programs")
+
+
+def newest_report(folder: RunFolder) -> Path:
+    return max(folder.storage.glob("sweep_report/*"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def pretraining_of(folder: RunFolder, trial: Path) -> Artefact:
+    """The finished pretraining that a trial began with."""
+    wanted = read_json(trial / MANIFEST)["inputs"]["weights"]
+    made = [load_if_complete(path) for path in folder.storage.glob("pretrain/*")]
+    (found,) = [each for each in made if each is not None and each.digest == wanted]
+    return found
 
 
 class TestItsBestTrial:

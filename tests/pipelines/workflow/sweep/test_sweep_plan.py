@@ -8,9 +8,9 @@ import pytest
 from digit_folders import write_digits
 from own_digits import own_recipe
 from pipeline_runs import RunFolder, printed, quick_recipe
-from ray_nodes import free_ports
 from sweep_runs import Done, request
 
+from pipelines.ports import free_ports
 from pipelines.workflow.sweeping import sweep
 from proser_core.config import CalibrationConfig
 from proser_core.errors import TrackingError

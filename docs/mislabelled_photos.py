@@ -1,6 +1,6 @@
 """Photos of CIFAR10 as a folder of one's own images, with wrong labels and duplicates put in by a seed.
 
-python tests/support/mislabelled_photos.py DATA FOLDER [SEED]
+python docs/mislabelled_photos.py DATA FOLDER [SEED]
 
 80 photos each of airplane, automobile, cat, deer, dog and ship lie in FOLDER/CLASS/; of all, 5 % in that of another
 class. Copies are added, whole files and JPEGs of another size: of 8 photos each in their own class, of 8 each in
