@@ -5,7 +5,10 @@ Heads are then trained on embeddings as on images: a task of them takes the plac
 
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +25,9 @@ from proser_core.networks.nets import make_closed_set_net
 from proser_core.processor import hardware, ieee_convolutions
 from proser_core.store.store import MANIFEST, Artefact, Manifest, Store, load_if_complete
 
-AT_ONCE = 32
-"""Images of a forward pass, always: kernels round by their number, and an embedding may not depend on how many images
-other tasks leave to be done."""
+AT_ONCE = 16
+"""Images of a forward pass, always, each on one core: kernels round by both numbers, and an embedding may not depend on
+how many images other tasks leave to be done, or on the cores of a machine."""
 Progress = Callable[[int, int], None]
 """Called with the number of images that have their embedding, and of all."""
 Arrays = dict[str, np.ndarray]
@@ -54,25 +57,33 @@ def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progr
     keys: dict[str, list[bytes]] = {name: [] for name in TASK_PARTS}
     waiting: dict[bytes, np.ndarray] = {}
     done, total = 0, sum(map(len, parts.values()))
+    threads = torch.get_num_threads()
+    side_by_side = threads if device.type == "cpu" else 1
+    forward = partial(_forward, net, task, device)
 
-    def forward_waiting() -> None:
-        first = list(waiting)[:AT_ONCE]
-        batch = [waiting.pop(key) for key in first]
-        images = np.stack(batch + batch[-1:] * (AT_ONCE - len(batch)))
-        known.update(zip(first, _forward(net, images, task, device), strict=False))  # without what fills the batch
+    def forward_waiting(pool: ThreadPoolExecutor) -> None:
+        first = list(waiting)[: AT_ONCE * side_by_side]
+        images = [waiting.pop(key) for key in first]
+        images += images[-1:] * (-len(first) % AT_ONCE)
+        passes = pool.map(forward, np.stack(images).reshape(-1, AT_ONCE, *images[0].shape))
+        known.update(zip(first, chain.from_iterable(passes), strict=False))  # without what fills the last pass
 
-    for name, part in parts.items():
-        for images in chunks(part.images, AT_ONCE):
-            hashed = [hashlib.sha256(image.tobytes()).digest() for image in images]
-            waiting |= {key: image for key, image in zip(hashed, images, strict=True) if key not in known}
-            keys[name] += hashed
-            if len(waiting) >= AT_ONCE:
-                forward_waiting()
-            done += len(hashed)
-            progress(done - len(waiting), total)
-    if waiting:
-        forward_waiting()
-        progress(total, total)
+    try:
+        with ThreadPoolExecutor(side_by_side, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for name, part in parts.items():
+                for images in chunks(part.images, AT_ONCE * side_by_side):
+                    hashed = [hashlib.sha256(image.tobytes()).digest() for image in images]
+                    waiting |= {key: image for key, image in zip(hashed, images, strict=True) if key not in known}
+                    keys[name] += hashed
+                    if len(waiting) >= AT_ONCE * side_by_side:
+                        forward_waiting(pool)
+                    done += len(hashed)
+                    progress(done - len(waiting), total)
+            if waiting:
+                forward_waiting(pool)
+                progress(total, total)
+    finally:
+        torch.set_num_threads(threads)  # which is not each thread's own in all libraries of torch
     return {
         name: {
             "embeddings": np.array([known[key] for key in each], np.float32).reshape(-1, net.embedding_size),
@@ -83,7 +94,7 @@ def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progr
 
 
 @torch.inference_mode()
-def _forward(net: torch.nn.Module, images: np.ndarray, task: OpenSetTask, device: torch.device) -> np.ndarray:
+def _forward(net: torch.nn.Module, task: OpenSetTask, device: torch.device, images: np.ndarray) -> np.ndarray:
     """float32[n, d] of uint8[n, H, W, 3], in fp32."""
     batches = evaluation_batches(images, (task.mean, task.std), device)
     with ieee_convolutions(device):

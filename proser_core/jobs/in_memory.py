@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import torch
@@ -21,12 +22,14 @@ from proser_core.jobs.task_checks import check_machine
 from proser_core.jobs.trials import check_score
 from proser_core.learning.fit import Metrics, State
 from proser_core.learning.training import train_network, training_device
+from proser_core.naming import unknown_name
 from proser_core.networks.heads import as_on_backbone, make_heads, on_backbone
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, make_closed_set_net
 from proser_core.networks.pretrained import with_features, with_pretrained
 from proser_core.processor import resolve_precision, torch_restored
 from proser_core.recognition.embedding_table import task_embeddings
 from proser_core.recognition.logits import task_logits
+from proser_core.recognition.metrics import check_settings
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 from proser_core.recognition.score_choice import Tables
 from proser_core.recognition.scored_network import fitting_targets, score_network
@@ -51,7 +54,8 @@ def train(
     left. The weights equal those of a job with the same recipe and number of threads, bit for bit. Raises ConfigError
     for a recipe that does not fit the task or this machine, TrainingError where the loss is not finite,
     CalibrationError where the score cannot be fitted or calibrated, CheckpointError for a weights file that does not
-    fit, DataError for a test setting or validation without images, and for images unlike those of the training.
+    fit, DataError for a class, a test setting or validation without images, and for images unlike those of the
+    training.
     """
     if isinstance(method, str):
         method = METHODS[method]
@@ -60,23 +64,31 @@ def train(
     for name, given, kind in needed + [each for each in optional if each[1] is not None]:
         if not isinstance(given, kind):
             raise ConfigError(f"{name} got {type(given).__name__}; need a proser_core.{kind.__name__}")
+    if own_networks not in get_args(ScheduleName):
+        raise ConfigError(unknown_name("choice for own_networks", str(own_networks), get_args(ScheduleName)))
     check_machine(recipe)
-    recipe = with_features(with_pretrained(recipe), len(task.train))
+    recipe = with_pretrained(recipe)
+    if method is not None:  # it brings its own score, of its own network
+        recipe = replace(recipe, calibration=replace(recipe.calibration, score="", network="proser"))
+        if method.finetune is not None:
+            recipe = replace(recipe, finetune=method.finetune(recipe))
+    recipe = with_features(recipe, len(task.train))
     _check_task(task, recipe)
     _check_parts(task)
     if recipe.data.normalisation:
         mean, std = channels_of(recipe.data.normalisation)
         task = replace(task, mean=mean, std=std)
     progress = progress or EpochProgress(io.StringIO())
-    if method is not None:
-        recipe = replace(recipe, calibration=replace(recipe.calibration, score=""))  # it brings its own
-        if method.network:
-            with torch_restored(training_device(recipe)):
-                return train_own_method(task, recipe, method, own_networks, progress)
-        if method.finetune is not None:
-            recipe = replace(recipe, finetune=method.finetune(recipe))
-    else:
+    if method is None:
         check_score(recipe, can_choose=len(task.development) > 0)
+    elif method.network:
+        with torch_restored(training_device(recipe)):
+            return train_own_method(task, recipe, method, own_networks, progress)
+    elif method.score.needs_dummies and recipe.finetune.objective != "proser":
+        raise ConfigError(
+            f"{method.name} has the score {method.score.name}, which reads dummies, and its network has none; name "
+            "another score, or give a finetune with placeholders"
+        )
     kinds = _kinds(recipe, method)
     for each in kinds:  # before the first training
         check_batch(each, recipe.training(each)[0].batch_size, len(task.train))
@@ -88,8 +100,8 @@ def train(
         tables = task_embeddings(net, task, device, seed=recipe.seed, mirror=mirror)
     else:
         scored = net if seen is task else as_on_backbone(heads)
-        with_training = kinds == ("pretrain",) or (method is not None and method.score.reads_training)
-        tables = task_logits(scored, seen, device, with_training=with_training)
+        reads_training = method is not None and method.score.reads_training
+        tables = task_logits(scored, seen, device, with_training=reads_training)
     targets = fitting_targets(recipe, task, tables)
     score = own_score(recipe) if method is None else fit_score(method, tables, targets)
     # the recipe does not say where the development images of the caller's task come from
@@ -115,7 +127,13 @@ def _check_task(task: OpenSetTask, recipe: Recipe) -> None:
 
 
 def _check_parts(task: OpenSetTask) -> None:
-    """Raises DataError for images that the training does not see, but the evaluation does."""
+    """Raises DataError for a class without training images, and for images that the training does not see, but the
+    evaluation does."""
+    counts = np.bincount(task.train.targets, minlength=task.num_known)
+    if not counts.all():
+        raise DataError(f"there is no training image of {task.class_names[counts.argmin()]}; give some, or omit it")
+    if len(task.test):
+        check_settings(task.test_classes, task.split)
     if not len(task.val):
         raise DataError("the task has no validation images, to which the threshold is fitted; give some of each class")
     like = task.train.images

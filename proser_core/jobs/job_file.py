@@ -31,7 +31,7 @@ from proser_core.jobs.trials import WORKER, check_recipe, control_of
 from proser_core.naming import unknown_name
 from proser_core.networks.pretrained import with_pretrained
 from proser_core.store.code_version import code_version, source_digests
-from proser_core.store.files import atomic_path, read_json, write_json
+from proser_core.store.files import atomic_path, flush, read_json, write_json
 
 FIELDS = ("recipe", "finetunes", "task", "data_dir", "code", "own_methods", "own_schedule")
 
@@ -230,6 +230,7 @@ def copy_weights(network: NetworkConfig, folder: Path) -> str:
         try:
             with atomic_path(target) as temporary:
                 shutil.copyfile(source, temporary)
+                flush(temporary)
         except OSError as error:
             raise CheckpointError(
                 f"{source} could not be copied to {target} ({error}); free some space there, or choose another folder"

@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from proser_core.digests import sha256_of
-from proser_core.errors import ConfigError, TrainingError
+from proser_core.config import decisive_network
+from proser_core.digests import digest_of, sha256_of
+from proser_core.errors import ConfigError, ProserError, TrainingError
 from proser_core.jobs.job_file import JobFile, read_job_file
+from proser_core.jobs.preparing import prepare_inputs
 from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.runner import JOB_FILE
 from proser_core.jobs.spec import EPOCHS, PRETRAIN, TRIALS, read_epochs
+from proser_core.store.store import MANIFEST
 
 OUT, FINISHED, LOG = "OUT", "finished", "log.txt"
-"""Next to a job of a folder: where its outcome lies, and in it the digest of the job that finished; and what a process
-of its own has printed."""
+"""Next to a job of a folder: where its outcome lies, and in it the digest of what has finished; and what a process of
+its own has printed."""
 POLL_SECONDS = 0.5
 Ended = Callable[[Path, int], None]  # told of the exit code of each job
 
@@ -36,8 +39,9 @@ def run_folder(folder: Path, at_once: int, run: Callable[[JobFile, Path], int]) 
     paths = sorted(folder.glob(f"*/{JOB_FILE}"))
     if not paths:
         raise ConfigError(f"{folder} has no */{JOB_FILE}; need what `proser reproduce --jobs` writes, or a {JOB_FILE}")
-    digests = {path: sha256_of(path) for path in paths}  # before they are read: one that is edited meanwhile runs again
+    written = {path: sha256_of(path) for path in paths}  # before they are read: one that is edited meanwhile runs again
     jobs = {path: read_job_file(path) for path in paths}
+    digests = {path: _digest(written[path], job) for path, job in jobs.items()}
     titles = {path: f"[{number}/{len(paths)}] {path}" for number, path in enumerate(paths, start=1)}
     for path in paths:
         if _has_finished(path, digests[path]):
@@ -114,6 +118,16 @@ def _epochs_trained(paths: Iterable[Path]) -> int:
         with suppress(FileNotFoundError):  # a training that begins again deletes it
             trained += len(read_epochs(each.parent))
     return trained
+
+
+def _digest(written: str, job: JobFile) -> str:
+    """What decides the outcome of a job: its file as written, the weights and images that it names, and the code."""
+    network, code = decisive_network(job.recipe.network), job.code
+    try:
+        data = sha256_of(job.task / MANIFEST) if job.task else prepare_inputs(job.recipe, job.data_dir)
+    except (OSError, ProserError):  # the job itself says which images are missing
+        data = None
+    return digest_of(written, network, data, code.prepare, code.train, code.own)
 
 
 def _has_finished(path: Path, digest: str) -> bool:

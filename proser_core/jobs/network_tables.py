@@ -1,6 +1,5 @@
 """Logits and embeddings of a finished training, computed once from its weights and kept in the storage."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,19 +11,13 @@ from proser_core.config import FinetuneConfig, Recipe, decisive_network
 from proser_core.data.tasks import OpenSetTask
 from proser_core.digests import sha256_of
 from proser_core.jobs.embedding import embed_task, embedded
-from proser_core.jobs.spec import LOGITS, WEIGHTS
+from proser_core.jobs.spec import WEIGHTS
 from proser_core.learning.training import scoring_device
 from proser_core.networks.heads import as_on_backbone, load_heads, make_heads
 from proser_core.networks.nets import ClosedSetNet, PlaceholderNet, add_placeholders, make_closed_set_net
 from proser_core.networks.weights import load_weights
 from proser_core.recognition.embedding_table import compute_embedding_table, num_embedded, task_embeddings
-from proser_core.recognition.logit_tables import (
-    EmbeddingTable,
-    LogitTable,
-    load_embeddings,
-    load_logits,
-    save_embeddings,
-)
+from proser_core.recognition.logit_tables import EmbeddingTable, load_embeddings, save_embeddings
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store
 
@@ -64,22 +57,6 @@ def _as_trained(closed_set: ClosedSetNet, finetune: FinetuneConfig | None, seed:
 
 def _num_dummies(finetune: FinetuneConfig | None) -> int:
     return finetune.num_dummies if finetune is not None and finetune.objective == "proser" else 0
-
-
-def evaluation_tables(
-    recipe: Recipe,
-    task: Artefact,
-    folder: Path,
-    finetune: FinetuneConfig | None,
-    store: Store | None,
-    further: Artefact | None = None,
-) -> Mapping[str, LogitTable]:
-    """What a training in `folder` is evaluated by: the logits that it left or, where the recipe's calibration needs
-    more, `network_tables`, for which there must be a store."""
-    if not recipe.calibration.reads_embeddings:
-        return load_logits(folder / LOGITS)
-    assert store is not None
-    return network_tables(recipe, task, folder, finetune, store, further)
 
 
 def table_inputs(

@@ -17,6 +17,7 @@ from proser_core.data.tasks import OpenSetTask, TaskSummary
 from proser_core.errors import ProserError, TrainingError
 from proser_core.jobs import spec
 from proser_core.jobs.any_job import train_alone
+from proser_core.jobs.checkpoint_score import epochs_in_checkpoint
 from proser_core.jobs.embedding import embed_task
 from proser_core.jobs.job_file import JobFile, check_finetunes
 from proser_core.jobs.own_networks.methods import plan_methods
@@ -27,11 +28,11 @@ from proser_core.jobs.progress import EpochProgress
 from proser_core.jobs.starting_point import delete_changed_checkpoint
 from proser_core.jobs.task_checks import check_batches, check_machine, check_prepared_for, refuse_among_images
 from proser_core.jobs.trials import Trial, plan_pretraining, plan_trials
-from proser_core.networks.pretrained import rebased, with_features
+from proser_core.networks.pretrained import with_features
 from proser_core.processor import resolve_precision
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logit_tables import load_logits
-from proser_core.recognition.scores import ScoreFunction
+from proser_core.recognition.scores import ScoreFunction, own_score
 from proser_core.store.files import write_json
 from proser_core.store.lock import absent_folders, exclusive_storage
 from proser_core.store.store import Artefact, Store, check_artefact, import_artefact, load_if_complete
@@ -61,9 +62,10 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     made, store = absent_folders(out), Store(out, option="OUT")
     with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}", made):
         prepared = _prepared(job, store)
-        decided = with_features(recipe, TaskSummary.read(prepared.path).counts["train"])
-        job = replace(job, recipe=decided, finetunes=tuple(rebased(each, recipe, decided) for each in job.finetunes))
-        recipe = decided
+        count = TaskSummary.read(prepared.path).counts["train"]
+        finetunes = [with_features(replace(recipe, finetune=each), count).finetune for each in job.finetunes]
+        recipe = with_features(recipe, count)
+        job = replace(job, recipe=recipe, finetunes=tuple(finetunes))
         check_finetunes(recipe, job.finetunes)
         check_batches(recipe, job.finetunes, prepared.path)
         job.save(store.root / JOB_FILE)
@@ -151,8 +153,7 @@ class _Runner:
     def _train(self, training: spec.Job, name: str, epochs: int) -> None:
         folder = Path(training.folder)
         note = " again, because its checkpoint was changed" if delete_changed_checkpoint(folder) else ""
-        done = len(spec.read_epochs(folder)) if (folder / spec.STATE).is_file() else 0
-        self.progress.begin(f"{name}{note}", training.kind, epochs, done)
+        self.progress.begin(f"{name}{note}", training.kind, epochs, epochs_in_checkpoint(folder))
         with closing(self.progress):
             reason = train_alone(training, self.progress.epoch)
         if reason:
@@ -164,7 +165,7 @@ class _Runner:
         if load_if_complete(trial.folder) is None:
             self._add(trial.name, trial.folder, {}, spec.read_failure(trial.folder) or "unfinished")
         else:
-            own = None if trial.is_control else placeholder_scores(trial.score_function)
+            own = None if trial.is_control else placeholder_scores(own_score(trial.recipe))
             self._evaluate(trial.name, trial.folder, own)
 
     def _evaluate(self, name: str, folder: Path, scores: Mapping[str, ScoreFunction] | None) -> None:

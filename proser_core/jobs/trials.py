@@ -15,7 +15,7 @@ from proser_core.jobs import spec
 from proser_core.naming import look_up
 from proser_core.networks.nets import make_closed_set_net
 from proser_core.processor import resolve_precision
-from proser_core.recognition.scores import FURTHER_SCORES, SCORES, ScoreFunction, own_score
+from proser_core.recognition.scores import FURTHER_SCORES, SCORES
 from proser_core.store.code_version import code_version
 from proser_core.store.store import Artefact, Store, artefact_folder
 from proser_core.titles import CONTROL, SHORT
@@ -62,11 +62,6 @@ class Trial:
     def is_control(self) -> bool:
         """Whether it is a plain cross-entropy fine-tune."""
         return self.recipe.finetune.objective == "cross_entropy"
-
-    @property
-    def score_function(self) -> ScoreFunction:
-        """How the trial's own network is scored."""
-        return own_score(self.recipe)
 
     def params(self) -> dict[str, Any]:
         """What tracking shows as the trial's parameters."""

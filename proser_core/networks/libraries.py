@@ -20,7 +20,7 @@ from proser_core.config.network import DEFAULT_WEIGHTS, NO_WEIGHTS
 from proser_core.errors import ConfigError, MissingPackageError, first_line
 from proser_core.naming import look_up
 from proser_core.networks.weights import save_weights
-from proser_core.store.files import atomic_path
+from proser_core.store.files import atomic_path, flush
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,7 @@ def fetch(network: NetworkConfig) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as temporary:
         save_weights(net, temporary)
+        flush(temporary)
     return path
 
 

@@ -101,12 +101,12 @@ def closed_set_net_on(
     The first weights of the classifier depend on `seed` alone.
 
     Mixtures are made at `split`, between stages of one resolution, where the network is its modules one after the
-    other; of another network early mixes images, middle and late embeddings. Raises ConfigError for a network that does
-    not take images of `image_size`, or gives no embedding, and for fewer than one class. Save its weights by torch: no
-    `OpenSetClassifier` can name your network.
+    other, in training too; of another network early mixes images, middle and late embeddings. Raises ConfigError for a
+    network that does not take images of `image_size`, or gives no embedding, and for fewer than one class. Save its
+    weights by torch: no `OpenSetClassifier` can name your network.
     """
     _check_sizes(num_known, image_size)
-    backbone = staged(network, type(network).__name__, image_size, image_size, split)
+    backbone = staged(network, type(network).__name__, image_size, image_size, split, is_own=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(keyed_seed(seed, "closed-set weights"))
         return ClosedSetNet(backbone, num_known)

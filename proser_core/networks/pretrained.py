@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from proser_core.config import FinetuneConfig, NetworkConfig, Recipe
+from proser_core.config import NetworkConfig, Recipe
 from proser_core.config.network import NO_WEIGHTS, Features
 from proser_core.errors import ConfigError
 from proser_core.networks.backbone import Backbone
@@ -59,13 +59,6 @@ def with_features(recipe: Recipe, num_images: int) -> Recipe:
             "nothing; give network.weights_file or a pretrained backbone, or set network.features to trained"
         )
     return recipe
-
-
-def rebased(tuned: FinetuneConfig, given: Recipe, decided: Recipe) -> FinetuneConfig:
-    """A fine-tune that was made from the given recipe, as `with_features` has decided it: a learning rate or weight
-    decay that is the recipe's own moves with it."""
-    own = [name for name in ("lr", "weight_decay") if getattr(tuned, name) == getattr(given.finetune, name)]
-    return replace(tuned, **{name: getattr(decided.finetune, name) for name in own})
 
 
 def _decided(recipe: Recipe, num_images: int) -> tuple[Features, str]:

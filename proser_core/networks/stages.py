@@ -1,5 +1,6 @@
 """Where a network of another library can be cut: its own stages, found by what they do to an image."""
 
+import copy
 import itertools
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from proser_core.config import SplitPoint
 from proser_core.errors import ConfigError, first_line
 from proser_core.networks.backbone import IMAGE, Backbone, average_pool
+from proser_core.processor import torch_restored
 
 WHOLE = "model"
 """The only stage of a network that is not its modules one after the other."""
@@ -32,12 +34,16 @@ class Point(NamedTuple):
     is_block: bool
 
 
-def staged(net: nn.Module, name: str, image_size: int, native_size: int, split: SplitPoint) -> Backbone:
+def staged(
+    net: nn.Module, name: str, image_size: int, native_size: int, split: SplitPoint, *, is_own: bool = False
+) -> Backbone:
     """A network without classifier as a Backbone, cut by its own stages.
 
     A stage is what has one resolution; middle is before the last stage, early one stage before that, late before the
     last block. A network that is more than its modules one after the other, such as a vision transformer, has none:
     early mixes images, middle and late embeddings. `native_size` is that of the images that the library trained it on.
+    A user's own network, `is_own`, is compared with its modules in training too. Of a library's a cut drops what it
+    does by functions in training alone: in a few of timm's a dropout before the classifier.
     Raises ConfigError where the network does not take such images, or gives no embedding.
     """
     images = torch.randn(1, 3, image_size, image_size, generator=torch.Generator().manual_seed(0))
@@ -46,9 +52,14 @@ def staged(net: nn.Module, name: str, image_size: int, native_size: int, split: 
     net.eval()
     try:
         with torch.no_grad():  # not inference_mode, in which lazy layers would make parameters that take no gradient
-            embedding = net(images)
-            stages = _sequence(net, images, embedding)
-            splits = _splits(list(_points(stages, images))) if stages is not None else None
+            embedding = net(images.clone())  # which it may change in place
+            if not isinstance(embedding, Tensor) or embedding.ndim != 2:
+                gives = tuple(embedding.shape) if isinstance(embedding, Tensor) else f"a {type(embedding).__name__}"
+                raise ConfigError(f"{name} gives {gives} for an image, no embedding; choose another backbone")
+            stages = _sequence(net, images, embedding, in_training=is_own)
+            splits = _splits(list(_points(stages, images.clone()))) if stages is not None else None
+    except ConfigError:
+        raise
     except Exception as error:  # whatever the network's own code raises
         remedy = "choose another backbone"
         if image_size != native_size:
@@ -58,34 +69,44 @@ def staged(net: nn.Module, name: str, image_size: int, native_size: int, split: 
         ) from error
     finally:
         net.train(was_training)
-    if embedding.ndim != 2:
-        raise ConfigError(f"{name} gives {tuple(embedding.shape)} for an image, no embedding; choose another backbone")
     if stages is None or splits is None:
         whole: dict[SplitPoint, str] = {"early": IMAGE, "middle": WHOLE, "late": WHOLE}
         return Backbone({WHOLE: net}, embedding.shape[1], whole, split, is_own=False)
     return Backbone(stages._modules, embedding.shape[1], splits, split, is_own=False)
 
 
-def _sequence(net: nn.Module, images: Tensor, embedding: Tensor) -> nn.Sequential | None:
-    """The network's modules one after the other, where that is the network; else None."""
+def _sequence(net: nn.Module, images: Tensor, embedding: Tensor, *, in_training: bool) -> nn.Sequential | None:
+    """The network's modules one after the other, where that is the network, `in_training` too if asked; else None."""
     # not `named_children`, which leaves out a module's second use
     children = [(name, child) for name, child in net._modules.items() if child is not None]
-    if not children:
+    if not children or (in_training and type(net).train is not nn.Module.train):
         return None
     *body, head = children
     for tail in TAILS:
         made = [(name, make()) for name, make in tail.items()]
         stages = nn.Sequential(OrderedDict([*body, *made, head])).eval()
         try:
-            given = stages(images)
+            same = _near(stages(images.clone()), embedding)
+            if same and in_training:
+                same = _near(_given_in_training(stages, images), _given_in_training(net, images))
         except Exception:  # the shapes do not fit, or a module cannot be called
             continue
-        # fresh weights may give embeddings of 1e-13, and shapes that differ may be broadcast
-        near = 1e-5 * float(embedding.abs().max())
-        same = given.shape == embedding.shape and torch.allclose(given, embedding, rtol=1e-4, atol=near)
         if same and len(list(stages.parameters())) == len(list(net.parameters())):
             return stages.train(net.training)
     return None
+
+
+def _near(given: Tensor, expected: Tensor) -> bool:
+    """Whether both are the same but for rounding; shapes that differ may be broadcast."""
+    near = 1e-5 * float(expected.abs().max())  # fresh weights may give embeddings of 1e-13
+    return given.shape == expected.shape and torch.allclose(given, expected, rtol=1e-4, atol=near)
+
+
+def _given_in_training(net: nn.Module, images: Tensor) -> Tensor:
+    """What a copy of the network gives in training, with the same draws each time."""
+    with torch_restored(images.device):
+        torch.manual_seed(0)
+        return copy.deepcopy(net).train()(images.repeat(2, 1, 1, 1))  # BatchNorm refuses one image of one position
 
 
 def _points(stages: nn.Sequential, features: Tensor, above: str = "") -> Iterator[Point]:

@@ -46,6 +46,16 @@ class TestMetrics:
         return flat
 
 
+def check_settings(class_ids: np.ndarray, split: ClassSplit) -> None:
+    """Raises DataError where there is no test image of the unknown classes of a setting, by the images' classes in the
+    data set's own numbering, int64[N]."""
+    for setting in split.settings:
+        if not np.isin(class_ids, split.unknown_in(setting)).any():
+            raise DataError(
+                f"the test setting {setting_name(setting)} has no image of its unknown classes; give some, or omit it"
+            )
+
+
 def evaluate_settings(
     scores: OpenSetScores, targets: np.ndarray, class_ids: np.ndarray, split: ClassSplit
 ) -> TestMetrics:
@@ -60,6 +70,7 @@ def evaluate_settings(
     is_known = targets < scores.num_known
     if not is_known.any():
         raise DataError("there is no test image of a known class; give some, with unknown ones for each setting")
+    check_settings(class_ids, split)
     predictions = scores.predictions
     correct = scores.known_predictions[is_known] == targets[is_known]
     known = scores.scores[is_known]
@@ -67,10 +78,6 @@ def evaluate_settings(
     settings: dict[Setting, SettingMetrics] = {}
     for setting in split.settings:
         rows = np.isin(class_ids, split.unknown_in(setting))
-        if not rows.any():
-            raise DataError(
-                f"the test setting {setting_name(setting)} has no image of its unknown classes; give some, or omit it"
-            )
         unknown = scores.scores[rows]
         both = is_known | rows
         settings[setting] = SettingMetrics(

@@ -15,6 +15,8 @@ from sklearn.datasets import load_digits
 import proser_core
 from proser_core import (
     METHODS,
+    SCORES,
+    CalibrationConfig,
     ClusterConfig,
     DataConfig,
     EpochProgress,
@@ -34,7 +36,7 @@ from proser_core.errors import ConfigError, DataError
 from proser_core.jobs.spec import WEIGHTS, Job, read_failure
 from proser_core.jobs.worker import run_job
 from proser_core.recognition.embedding_table import task_embeddings
-from proser_core.recognition.scores import EmbeddingScore, MaxLogitAndCosine, NormalisedNeighbour, OpenMax
+from proser_core.recognition.scores import EmbeddingScore, MaxLogitAndCosine, NormalisedNeighbour
 from proser_core.store.files import write_json
 
 RECIPE = Recipe(
@@ -117,12 +119,20 @@ def test_a_classifier_from_arrays_is_evaluated_saved_and_loaded(task: OpenSetTas
     assert OpenSetClassifier.load(tmp_path).predict(images).labels == classifier.predict(images).labels
 
 
+def own_finetune(recipe: Recipe) -> FinetuneConfig:
+    return recipe.finetune
+
+
+FITTED = Method("mine", "no paper", SCORES["OpenMax"], finetune=own_finetune)
+
+
 @pytest.mark.parametrize(
-    ("name", "dummies"), [("OpenMax", 0), ("CE control, MaxLogit", 0), ("PROSER, tuned", 5), ("CE control, OpenMax", 0)]
+    ("method", "dummies"),
+    [(METHODS["OpenMax"], 0), (METHODS["CE control, MaxLogit"], 0), (METHODS["PROSER, tuned"], 5), (FITTED, 2)],
 )
-def test_any_method_is_trained_and_scored_by_its_own_score(task: OpenSetTask, name: str, dummies: int) -> None:
-    method = METHODS.get(name) or Method(name, "no paper", OpenMax, finetune=METHODS["CE control, MaxLogit"].finetune)
-    classifier = train(task, RECIPE, method)
+def test_any_method_is_trained_and_scored_by_its_own_score(task: OpenSetTask, method: Method, dummies: int) -> None:
+    """Of its own network, whichever the recipe names."""
+    classifier = train(task, replace(RECIPE, calibration=CalibrationConfig(network="control")), method)
     assert classifier.num_dummies == dummies
     assert classifier.score_function.name == method.score.name
     assert classifier.calibration.known_rate >= 0.95
@@ -179,29 +189,34 @@ def test_from_scratch_there_is_no_pretraining(task: OpenSetTask) -> None:
     assert "pretrain" not in lines.getvalue()
 
 
+CONTROL = METHODS["CE control, MaxLogit"].finetune
+
+
 @pytest.mark.parametrize(
-    ("recipe", "words"),
+    ("recipe", "method", "words"),
     [
-        (replace(RECIPE, data=replace(RECIPE.data, image_size=16)), "data.image_size of the recipe is 16.*set it to 8"),
-        (replace(RECIPE, data=replace(RECIPE.data, num_known=4)), "data.num_known of the recipe is 4.*set it to 3"),
-        (replace(RECIPE, cluster=ClusterConfig(num_workers=2)), "one process trains all"),
-        (replace(RECIPE, finetune=FinetuneConfig(batch_size=5000)), "finetune.batch_size 5000 is more than the"),
+        (replace(RECIPE, data=replace(RECIPE.data, image_size=16)), None, "data.image_size of the recipe is 16.*to 8"),
+        (replace(RECIPE, data=replace(RECIPE.data, num_known=4)), None, "data.num_known of the recipe is 4.*to 3"),
+        (replace(RECIPE, cluster=ClusterConfig(num_workers=2)), None, "one process trains all"),
+        (replace(RECIPE, finetune=FinetuneConfig(batch_size=5000)), None, "finetune.batch_size 5000 is more than the"),
+        (RECIPE, Method("mine", "no paper", SCORES["gap"], finetune=CONTROL), "give a finetune with placeholders"),
         (
             replace(
                 RECIPE,
                 finetune=replace(RECIPE.finetune, objective="cross_entropy"),
                 calibration=replace(RECIPE.calibration, score="gap"),
             ),
+            None,
             "finetune.objective is cross_entropy, and the score gap reads dummies",
         ),
     ],
 )
-def test_a_recipe_that_does_not_fit_is_refused_before_any_training(
-    task: OpenSetTask, recipe: Recipe, words: str
+def test_a_recipe_or_method_that_does_not_fit_is_refused_before_any_training(
+    task: OpenSetTask, recipe: Recipe, method: Method | None, words: str
 ) -> None:
     lines = io.StringIO()
     with pytest.raises(ConfigError, match=words):
-        train(task, recipe, progress=EpochProgress(lines))
+        train(task, recipe, method, progress=EpochProgress(lines))
     assert not lines.getvalue()
 
 
@@ -220,6 +235,20 @@ def test_images_that_only_the_evaluation_would_see_are_refused_before_any_traini
     lines, given = io.StringIO(), Labelled(images, np.full(len(images), target))
     with pytest.raises(DataError, match=words):
         train(replace(task, **{part: given}), RECIPE, progress=EpochProgress(lines))
+    assert not lines.getvalue()
+
+
+def test_classes_without_images_are_refused_before_any_training(task: OpenSetTask) -> None:
+    lines = io.StringIO()
+    known, twos = task.test.targets < 3, task.train.targets == 2
+    train_images, test_images = np.asarray(task.train.images), np.asarray(task.test.images)
+    only_known = replace(
+        task, test=Labelled(test_images[known], task.test.targets[known]), test_classes=task.test_classes[known]
+    )
+    no_twos = replace(task, train=Labelled(train_images[~twos], task.train.targets[~twos]))
+    for given, words in ((only_known, "unknown_2 has no image of its unknown"), (no_twos, "no training image of 2;")):
+        with pytest.raises(DataError, match=words):
+            train(given, RECIPE, progress=EpochProgress(lines))
     assert not lines.getvalue()
 
 

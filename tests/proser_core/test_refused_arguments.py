@@ -154,6 +154,10 @@ SCORE_TABLE = np.zeros((4, 2))
             "val_fraction is '0.1'; need a share",
         ),
         (lambda: train(small_task(), Recipe(), "PROSR"), "no method is called 'PROSR'; did you mean 'PROSER'"),
+        (
+            lambda: train(small_task(), Recipe(), "CROSR", own_networks="fast"),  # type: ignore[arg-type]
+            "no choice for own_networks is called 'fast'",
+        ),
         (lambda: train(small_task(), Recipe(), MaxLogit()), "method got MaxLogit; need a proser_core.Method"),
         (lambda: train(small_task(), {}), "recipe got dict; need a proser_core.Recipe"),
         (

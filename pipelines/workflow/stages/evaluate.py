@@ -13,10 +13,10 @@ from proser_core.config import FinetuneConfig, Recipe
 from proser_core.data.tasks import OpenSetTask
 from proser_core.jobs import spec
 from proser_core.jobs.network_choice import Candidate, NetworkChoice, choose_network, passed_over, trained_control
-from proser_core.jobs.network_tables import evaluation_tables, trained_network
+from proser_core.jobs.network_tables import network_tables, trained_network
 from proser_core.jobs.selection import Row, finetune_of, has_point, select
 from proser_core.recognition.evaluation import EvaluationReport, evaluate
-from proser_core.recognition.logit_tables import LogitTable
+from proser_core.recognition.logit_tables import LogitTable, load_logits
 from proser_core.recognition.score_choice import ScoreChoice
 from proser_core.recognition.scored_network import ScoredNetwork, score_network
 from proser_core.recognition.scores import MaxLogit, own_score
@@ -74,8 +74,12 @@ class Networks:
         return OpenSetTask.load(self.task.path)
 
     def tables(self, folder: Path, finetune: FinetuneConfig | None = None) -> Mapping[str, LogitTable]:
-        """What a training is evaluated by."""
-        return evaluation_tables(self.recipe, self.task, folder, finetune, self.store, self.further)
+        """What a training is evaluated by: the logits that it left or, where the calibration needs more,
+        `network_tables`."""
+        if not self.recipe.calibration.reads_embeddings:
+            return load_logits(folder / spec.LOGITS)
+        assert self.store is not None
+        return network_tables(self.recipe, self.task, folder, finetune, self.store, self.further)
 
     def trial_tables(self, row: Row) -> Mapping[str, LogitTable]:
         """What a trial is evaluated by."""

@@ -11,6 +11,7 @@ from proser_core.jobs.selection import Row
 from proser_core.jobs.trials import Trial
 from proser_core.recognition.evaluation import evaluate
 from proser_core.recognition.logit_tables import load_logits
+from proser_core.recognition.scores import own_score
 from proser_core.store.files import read_json, write_json
 from proser_core.store.store import Artefact, load_if_complete
 
@@ -58,7 +59,7 @@ class TrialRows:
     def _outcome(self, trial: Trial) -> Row:
         logits, task = load_logits(trial.folder / spec.LOGITS), self._tasks[trial.recipe.data.split_index]
         try:
-            report = evaluate(logits, trial.score_function, task, trial.recipe.calibration.target_rate)
+            report = evaluate(logits, own_score(trial.recipe), task, trial.recipe.calibration.target_rate)
         except ProserError as error:
             return {"status": "failed", "reason": str(error), "metrics": {}}
         return {"status": "finished", "reason": "", "metrics": report.flat()}

@@ -1,5 +1,6 @@
 """Frozen features: embeddings are computed once, heads are trained on them, and the classifier takes images."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 import torch
 from frozen_features import SIZE, as_artefact, bright_task, frozen_recipe, job_of
-from small_tasks import NORMALISATION
+from small_tasks import NORMALISATION, random_images
+from torchvision import models
 
-from proser_core.config import ClusterConfig, NetworkConfig, Recipe, decisive_network
+from proser_core.config import ClusterConfig, DataConfig, NetworkConfig, Recipe, decisive_network
+from proser_core.data.arrays import task_from_arrays
 from proser_core.data.tasks import TASK_PARTS, Labelled, OpenSetTask
 from proser_core.errors import ConfigError
 from proser_core.jobs import spec
@@ -21,7 +24,7 @@ from proser_core.jobs.probe import measure_heads
 from proser_core.jobs.worker import run_job
 from proser_core.networks.heads import SMALLEST, STD, load_heads, make_heads
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
-from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, rebased, with_features, with_pretrained
+from proser_core.networks.pretrained import MANY_IMAGES, describe_backbone, with_features, with_pretrained
 from proser_core.recognition.embedding_table import compute_embedding_table, task_embeddings
 from proser_core.recognition.logit_tables import load_logits
 from proser_core.recognition.logits import task_logits
@@ -68,15 +71,42 @@ def test_an_image_of_another_task_keeps_its_embedding_where_it_is_normalised_ali
     assert (embedded(second, made.path).train.images.min() > 900) == same
 
 
-def test_an_embedding_is_the_same_bits_whatever_other_tasks_the_storage_holds(recipe, tmp_path):
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_an_embedding_is_the_same_bits_whatever_other_tasks_the_storage_holds(recipe, tmp_path, two_threads):
     """The other task leaves few images to be computed."""
     task, other = bright_task(), bright_task()
     other = replace(other, train=Labelled(other.train.images[7:], other.train.targets[7:]))
+    assert_embedded_alike(task, recipe, [((task,), 2), ((other, task), 2)], tmp_path)
+
+
+def test_an_embedding_is_the_same_bits_however_many_threads_torch_has(tmp_path, two_threads):
+    path, size = tmp_path / "net.pth", 96
+    torch.save(models.mobilenet_v3_small().state_dict(), path)
+    network = NetworkConfig(backbone="torchvision:mobilenet_v3_small", weights_file=str(path), features="frozen")
+    pixels = random_images(24, size)
+    task = task_from_arrays(pixels, np.arange(24) % 3)
+    data = DataConfig(image_size=size, num_known=3)
+    assert_embedded_alike(task, Recipe(data=data, network=network), [((task,), 1), ((task,), 2)], tmp_path)
+
+
+def assert_embedded_alike(
+    task: OpenSetTask, recipe: Recipe, ways: list[tuple[tuple[OpenSetTask, ...], int]], folder: Path
+) -> None:
+    """The task's embeddings as the last of some tasks of a storage, each time with other tasks and threads."""
     found = []
-    for tasks in ([task], [other, task]):
-        store = Store(tmp_path / f"storage of {len(tasks)}")
-        for number, each in enumerate(tasks):
-            made = embed_task(recipe, as_artefact(each, tmp_path / f"{len(tasks)} {number}"), store, lambda *_: None)
+    for number, (tasks, threads) in enumerate(ways):
+        torch.set_num_threads(threads)
+        store = Store(folder / f"storage {number}")
+        for index, each in enumerate(tasks):
+            made = embed_task(recipe, as_artefact(each, folder / f"{number} {index}"), store, lambda *_: None)
+        assert torch.get_num_threads() == threads
         found.append(embedded(task, made.path))
     alone, beside = ([getattr(each, part).images for part in TASK_PARTS] for each in found)
     for first, second in zip(alone, beside, strict=True):
@@ -228,11 +258,6 @@ def test_a_whole_network_that_is_chosen_is_fine_tuned_at_a_lower_rate_and_the_pl
     assert few.finetune == asked.finetune
     assert many.finetune == replace(asked.finetune, lr=0.0005, weight_decay=5e-4)
     assert with_features(many, MANY_IMAGES) == many, "lowered once"
-    points = [replace(asked.finetune, beta=3.0), replace(asked.finetune, lr=0.5)]
-    assert [(each.lr, each.weight_decay) for each in (rebased(point, asked, many) for point in points)] == [
-        (0.0005, 5e-4),
-        (0.5, 5e-4),
-    ], "points of a job file move with it, except where they have a rate of their own"
     given = replace(asked, network=replace(asked.network, features="head-first"))
     assert with_features(given, MANY_IMAGES).finetune == asked.finetune, "what is asked for stays"
     assert "features frozen (auto: a GPU, and fewer than 2,000 training images)" in describe_backbone(few, "auto", 10)
@@ -240,6 +265,16 @@ def test_a_whole_network_that_is_chosen_is_fine_tuned_at_a_lower_rate_and_the_pl
         "features head-first (auto: a GPU, and at least 2,000 training images; the whole network is fine-tuned in the "
         "end, learning rate 0.0005)" in describe_backbone(many, "auto", MANY_IMAGES)
     )
+
+
+def test_features_are_chosen_for_the_fine_tune_of_the_method(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Head-first, which suits the recipe's own, would be refused; the next mistake is named instead."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("proser_core.networks.pretrained.MANY_IMAGES", 1)
+    asked = replace(recipe, network=replace(recipe.network, features="auto"), cluster=ClusterConfig(gpus_per_worker=1))
+    asked = replace(asked, pretrain=replace(asked.pretrain, batch_size=5000))
+    with pytest.raises(ConfigError, match=r"finetune\.batch_size 5000 is more than the"):
+        train(bright_task(), asked, "PROSER, from scratch")
 
 
 @pytest.mark.parametrize("features", ["auto", "trained"])

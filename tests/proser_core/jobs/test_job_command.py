@@ -13,6 +13,7 @@ import job_runs
 import psutil
 import pytest
 from job_runs import CONTROL, RECIPE, command, digests, run_here, write_job
+from PIL import Image
 from waiting import PATIENCE_S, started, until
 
 from proser_core.errors import ConfigError
@@ -194,6 +195,26 @@ class TestAFolderOfJobs:
 
         assert [run_folder(tmp_path, 1, run) for _ in range(3)] == [0, 0, 0]
         assert ran == [0, 1]
+
+    def test_a_job_whose_images_have_changed_has_not_finished(self, tmp_path: Path) -> None:
+        photos = [tmp_path / "data" / name / f"{number}.png" for name in "abc" for number in range(5)]
+        for path in photos:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8)).save(path)
+        data = {**RECIPE["data"], "name": "folder", "num_known": 2, "unknown_settings": [1], "development": "none"}
+        write_job(tmp_path / "1", finetunes=[], recipe={**RECIPE, "data": data, "space": ""}, data_dir="../data")
+        ran = []
+
+        def run(given: JobFile, out: Path) -> int:
+            out.mkdir(exist_ok=True)
+            ran.append(out)
+            return 0
+
+        for runs in (1, 1, 2, 2):
+            if runs > len(ran) > 0:
+                Image.new("RGB", (9, 9)).save(photos[0])
+            assert run_folder(tmp_path, 1, run) == 0
+            assert len(ran) == runs
 
     @pytest.mark.slow
     @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])

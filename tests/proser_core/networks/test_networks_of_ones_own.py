@@ -85,6 +85,59 @@ def test_a_child_may_have_the_name_of_what_forward_does_by_functions() -> None:
     assert (backbone.split_point, backbone.embedding_size) == ("middle: after pool.2", 5)
 
 
+class InStages(nn.Module):
+    """Under a `forward` and a `train` of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features, self.dropped = nn.Sequential(block(3, 4), block(4, 6, stride=2)), nn.Dropout(0.5)
+        self.pool, self.head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()), nn.Linear(6, 5)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.pool(self.dropped(self.features(images))))
+
+
+class DropsInForward(InStages):
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(nn.functional.dropout(self.pool(self.dropped(self.features(images))), 0.5, self.training))
+
+
+class FreezesInTrain(InStages):
+    def train(self, mode: bool = True) -> "FreezesInTrain":
+        super().train(mode)
+        self.features.eval()
+        return self
+
+
+@pytest.mark.parametrize(
+    ("network", "where"),
+    [(InStages(), "after features.0"), (DropsInForward(), "of embeddings"), (FreezesInTrain(), "of embeddings")],
+)
+def test_a_network_that_does_more_in_training_stays_whole(network: nn.Module, where: str) -> None:
+    before, drawn = copy.deepcopy(network.state_dict()), torch.get_rng_state()
+    backbone = closed_set_net_on(network, 3, 8, 0).backbone
+    assert backbone.split_point == f"middle: {where}"
+    assert torch.equal(torch.get_rng_state(), drawn)
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+
+
+class Doubled(nn.Module):
+    """In place."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.mul_(2.0)
+
+
+def test_a_network_that_works_on_its_images_in_place_is_cut_too() -> None:
+    backbone = closed_set_net_on(nn.Sequential(Doubled(), *in_stages()), 3, 8, 0).backbone
+    assert backbone.split_point == "middle: after 1.2"
+
+
+class Named(InStages):
+    def forward(self, images: Tensor) -> dict[str, Tensor]:  # type: ignore[override]
+        return {"embedding": super().forward(images)}
+
+
 def test_lazy_layers_get_their_shapes_and_are_trained() -> None:
     network = nn.Sequential(nn.LazyConv2d(4, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.LazyLinear(6))
     net = closed_set_net_on(network, 3, 8, 0)
@@ -128,6 +181,7 @@ def test_its_weights_stay_and_are_trained_in_place_and_the_seed_makes_the_classi
         (in_stages(), 3, 0, "image_size is 0; need the height and width"),
         (AroundALayer(), 3, 16, "AroundALayer does not take images of 16 pixels .*; choose another backbone"),
         (block(3, 4), 3, 8, r"Sequential gives \(1, 4, 8, 8\) for an image, no embedding"),
+        (Named(), 3, 8, "Named gives a dict for an image, no embedding"),
     ],
 )
 def test_what_cannot_be_a_backbone_is_refused(
