@@ -3,6 +3,8 @@ and written atomically."""
 
 import io
 import os
+import re
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -31,13 +33,29 @@ def check_output(path: Path | None, option: str, endings: Iterable[str] = ()) ->
             raise ConfigError(f"{option} got {path}; need a file{ending}, and no folder, pipe or device")
         if not path.parent.is_dir():
             raise ConfigError(f"{option} got {path}, and there is no folder {path.parent}; make it, or give another")
-        if os.path.ismount(path):  # as a file of a container may be
+        if _is_mounted(path):
             raise ConfigError(f"{option} got {path}, a mount, which no file can replace; mount its folder instead")
+        if path.exists() and _belongs_to_others(path):
+            raise ConfigError(f"{option} got {path}, another user's file, which only they may replace; give another")
         beside = temporary_path(path)  # where the file is written before it is renamed
         beside.touch()
         beside.unlink()
     except OSError as error:
         raise ConfigError(f"{option} got {path}, which cannot be written ({error.strerror}); give another") from error
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether it is mounted by itself, as a file of a container may be. `os.path.ismount` compares devices: a file may
+    have another one than its folder in an overlay, and has the same where it is mounted from the same disk."""
+    place = os.fsencode(os.path.join(os.path.realpath(path.parent), path.name))
+    named = re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % found[0][0], place)  # as the kernel writes names
+    return any(line.split(b" ")[4] == named for line in Path("/proc/self/mountinfo").read_bytes().splitlines())
+
+
+def _belongs_to_others(path: Path) -> bool:
+    """Whether a file in a sticky folder, such as /tmp, is not this user's to replace."""
+    folder = path.parent.stat()
+    return bool(folder.st_mode & stat.S_ISVTX) and os.geteuid() not in (0, folder.st_uid, path.lstat().st_uid)
 
 
 def write_output(path: Path, content: bytes) -> None:

@@ -80,7 +80,10 @@ def _check_given(kind: str, labels: np.ndarray | None) -> None:
     have none either, or would be a class."""
     if labels is None:
         return
-    array = np.asarray(labels)
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise DataError(f"{kind} have several lengths; need one number or name per image") from error
     if array.ndim != 1:
         raise DataError(f"{kind} have the shape {array.shape}; need one number or name per image, not in columns")
     values = array.tolist()

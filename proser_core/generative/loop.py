@@ -21,7 +21,7 @@ BETAS = (0.5, 0.999)
 """Adam's, of GANs and of the classifiers beside them."""
 MOST_DRAWS = 20
 """Images drawn for each one that is wanted, at most."""
-REMEDY = "give --own-networks full, whose networks train longer, or another --seed"
+REMEDY = "give another --seed or, unless it was given, --own-networks full, which trains them longer"
 """What to do where networks are too poor for what is made of them."""
 Steps = Callable[[int], Iterable[Mapping[str, Tensor]]]
 """Runs an epoch, and yields what each of its steps measured: scalars on the device, by name."""

@@ -30,7 +30,8 @@ def over_known_rate(scores: OpenSetScores, task: OpenSetTask, method: str, title
     axes = figure.add_subplot()
     for position, (setting, curve) in enumerate(curves.items()):
         style = POINT_STYLES[position % len(POINT_STYLES)]
-        axes.plot(100 * shares, 100 * curve, label=in_words(setting), **style, markevery=(0.03 * position, 0.15))
+        every = (0.03 * position, 0.15) if len(shares) > 1 else None  # by distance, of which one point has none
+        axes.plot(100 * shares, 100 * curve, label=in_words(setting), **style, markevery=every)
     kept = float(accepted(known, scores.bias).mean())
     axes.axvline(100 * kept, color="black", lw=1.5, ls="--", label=f"threshold {-scores.bias:z.2f}")
     axes.set(xlabel="known test images that stay known, %", ylabel="macro-F1 on test images, %")

@@ -30,7 +30,7 @@ def halve(trials: Sequence[Trial], train: Callable[[list[Trial], int], None]) ->
         waiting = [trial for trial in left if not _has_reached(trial, percent)]
         if waiting:
             train(waiting, percent)
-        if percent == WHOLE or any(not (_has_reached(each, percent) or read_failure(each.folder)) for each in waiting):
+        if percent == WHOLE or _are_undecided(waiting, percent):
             break
         best = _best(left, percent)
         behind |= {trial.key for trial in left} - {trial.key for trial in best}
@@ -44,17 +44,22 @@ def fallen_behind(trials: Sequence[Trial]) -> set[str]:
     return {trial.key for trial in trials if trial.key in behind and not read_failure(trial.folder)}
 
 
+def _are_undecided(trials: Sequence[Trial], percent: int) -> bool:
+    """Whether one of them has neither reached a rung nor failed."""
+    return any(not (_has_reached(trial, percent) or read_failure(trial.folder)) for trial in trials)
+
+
 def epochs_left(trials: Sequence[Trial], stoppable: Collection[FinetuneConfig]) -> list[list[int]]:
     """How many epochs trials have still to train: of each that goes through, and then by rung of those `stoppable`.
-    Where it is not known yet which will be the best, the longest stand for them: it is at most as many."""
+    Where it is not known yet which will be the best, those with most to train stand for them."""
     through = [trial for trial in trials if trial.recipe.finetune not in stoppable and not _has_reached(trial, WHOLE)]
     found = [[_epochs_between(trial, 0, WHOLE) for trial in through]]
     left = [trial for trial in trials if trial.recipe.finetune in stoppable]
     for before, percent in pairwise((0, *_rungs(left), WHOLE)) if left else ():
         waiting = [trial for trial in left if not _has_reached(trial, percent)]
         found.append([_epochs_between(trial, before, percent) for trial in waiting])
-        longest = sorted(left, key=lambda trial: -trial.recipe.finetune.epochs)
-        left = longest[: _number_kept(len(left))] if waiting else _best(left, percent)
+        most = sorted(left, key=lambda trial: -_epochs_between(trial, percent, WHOLE))
+        left = most[: _number_kept(len(left))] if _are_undecided(waiting, percent) else _best(left, percent)
     return found
 
 

@@ -72,7 +72,8 @@ class ListedFolder:
 
     @cached_property
     def holds_images(self) -> bool:
-        """Whether a folder has images. Where its first files are none, all are looked at: a run would be refused."""
+        """Whether a folder has images. Where the first files of each are none, all are looked at, before images are
+        said to be missing."""
         folders = [self.root / name for name in _subfolders(self.root)]
         return any(_holds_image(folder, most) for most in (LOOKED_AT, None) for folder in folders)
 

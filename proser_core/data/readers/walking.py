@@ -1,7 +1,8 @@
 """Files and images below a folder, at any depth, in the order of their names."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,8 +23,8 @@ def image_paths(folder: Path) -> list[str]:
 
 
 def files_below(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above, of
-    `folder` too, is not followed.
+    """Files at any depth but hidden ones, sorted by name in each folder; a link back to a folder above
+    one, or above `folder`, is not followed.
 
     Raises DataError for a folder that cannot be read.
     """
@@ -42,7 +43,7 @@ def _entries(folder: str, above: Folders | None = None) -> list[tuple[os.DirEntr
     try:
         here = _identity(folder)
         if above is None:
-            above = frozenset(map(_identity, Path(os.path.realpath(folder)).parents))
+            above = frozenset(_identities(Path(os.path.realpath(folder)).parents))
         if here in above:
             return []
         with os.scandir(folder) as entries:
@@ -51,6 +52,12 @@ def _entries(folder: str, above: Folders | None = None) -> list[tuple[os.DirEntr
         raise DataError(f"{folder} cannot be read ({error.strerror}); give a folder that you may read") from error
     inside = above | {here}
     return [(each, inside) for each in sorted(shown, key=lambda each: each.name, reverse=True)]
+
+
+def _identities(folders: Iterable[Path]) -> Iterator[tuple[int, int]]:
+    for folder in folders:
+        with suppress(PermissionError):  # a process may be in a folder that it could not enter
+            yield _identity(folder)
 
 
 def _identity(folder: str | Path) -> tuple[int, int]:

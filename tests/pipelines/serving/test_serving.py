@@ -42,7 +42,7 @@ from pipelines.serving import recogniser
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 def hang(classifier, pixels, device):
-    return time.sleep(60) if pixels.any() else predict(classifier, pixels, device)
+    return time.sleep(3600) if pixels.any() else predict(classifier, pixels, device)
 
 predict, OpenSetClassifier.predict, recogniser.WORK_TIMEOUT_S = OpenSetClassifier.predict, hang, 0.1
 sys.exit(cli.main())

@@ -150,15 +150,18 @@ def test_one_that_failed_takes_no_place(trials: Callable[[int, int], list[Trial]
     behind = halve(made, train)
     assert [name for name, epochs in train.epochs.items() if epochs == 5] == ["7"]
     assert fallen_behind(made) == behind - {"8"}, "it is tried again"
+    assert sum(map(sum, rungs_left(made))) == 1, "to the first rung alone: it is known who goes on"
 
 
 def test_one_that_was_trained_without_pauses_before_is_not_compared(trials: Callable[[int, int], list[Trial]]) -> None:
     made = trials(9, 5)
     made[0].folder.mkdir()
+    (made[0].folder / EPOCHS).write_text("{}\n" * 5)
     write_manifest(made[0].folder, {})
-    train = Trainer(rising(9))
+    train, expected = Trainer(rising(9)), rungs_left(made)
     halve(made, train)
     assert "0" not in train.epochs
+    assert sum(map(sum, expected)) >= sum(train.epochs.values()), "it does not stand for those that go on"
     assert load_if_complete(made[8].folder) is not None
 
 

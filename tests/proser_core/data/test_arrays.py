@@ -76,6 +76,7 @@ def test_development_images_are_unknown() -> None:
         ({"images": np.zeros((8, 4, 5, 3), np.uint8)}, "images are 5 x 4 pixels"),
         ({"images": np.zeros((8, 0, 0, 3), np.uint8)}, "images are 0 x 0 pixels"),
         ({"images": [*pixels(7), pixels(1, size=5)[0]]}, "images have several sizes; resize all"),
+        ({"labels": [[0], [0, 1]] * 4}, "labels have several lengths"),
         ({"development": pixels(2).astype(np.float32)}, "images are float32.*need uint8"),
         ({"development": np.zeros((2, 4, 4, 4), np.uint8)}, r"images are uint8\(2, 4, 4, 4\).*need uint8"),
         ({"development": pixels(2, size=5)}, "development are 5 x 5 pixels.*resize"),

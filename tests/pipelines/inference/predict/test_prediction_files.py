@@ -1,5 +1,6 @@
 """The files that `proser predict` writes: whole or not there, and of any number of classes."""
 
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -17,6 +18,7 @@ from pipelines.commands.predict import PredictRequest, predict
 from pipelines.inference import prediction_files
 from pipelines.inference.prediction_files import FORMATS, open_output
 from pipelines.inference.predictions import PredictedPart
+from pipelines.output_files import check_output
 from proser_core.data.decoding import Failure
 from proser_core.errors import ConfigError, DataError
 from proser_core.recognition.logit_tables import LogitTable
@@ -71,18 +73,30 @@ def test_predictions_whose_place_was_taken_meanwhile_are_kept_beside_it(tmp_path
     assert (kept.name[0], kept.suffix, pd.read_csv(kept)["image"].tolist()) == ("o", ".csv", ["a.png"])
 
 
-def test_a_file_that_is_mounted_by_itself_is_refused_before_any_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["disk/it", "it"], ids=["another disk", "the same disk"])
+def test_a_file_that_is_mounted_by_itself_is_refused_before_any_work(source: str, tmp_path: Path) -> None:
     """On a machine that lets the test mount it."""
-    output = tmp_path / "out.csv"
+    output = tmp_path / "out file.csv"
     (tmp_path / "disk").mkdir()
     output.touch()
-    mount = f'touch {tmp_path}/disk/it && mount --bind {tmp_path}/disk/it {output} && exec "$@"'
+    mount = f'touch {tmp_path}/{source} && mount --bind {tmp_path}/{source} "{output}" && exec "$@"'
     check = (
         "import pathlib, sys; from pipelines.output_files import check_output as f; f(pathlib.Path(sys.argv[1]), '-o')"
     )
     command = [*with_disk_at(tmp_path / "disk", "16k"), "sh", "-c", mount, "sh", sys.executable, "-c", check, output]
     done = subprocess.run(command, capture_output=True, text=True)
     assert f"ConfigError: -o got {output}, a mount, which no file can replace; mount its folder" in done.stderr
+
+
+def test_a_file_of_another_user_in_a_sticky_folder_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o1777)
+    (tmp_path / "out.csv").touch()
+    check_output(tmp_path / "out.csv", "-o")
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(ConfigError, match=r"-o got .*out\.csv, another user's file, which only they may replace"):
+        check_output(tmp_path / "out.csv", "-o")
 
 
 def test_parquet_of_many_classes_does_not_wait_as_python_objects(tmp_path: Path, monkeypatch) -> None:
