@@ -40,11 +40,9 @@ from proser_core.recognition.validation_scores import Proxy, ValidationScores
 from proser_core.serialization import typed_values
 from proser_core.store.files import read_json
 
-FORMAT, FORMAT_OF_MARGINS, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS, FORMAT_OF_ENSEMBLES = 4, 3, 5, 6, 7
-"""The format that is written; the one before, which is read: its scores have the other sign; that of classifiers with a
-network of a method's own; that of those with a further score, mirrored images or embeddings; and that of ensembles.
-Versions that do not know one of them refuse it."""
-FORMATS = (FORMAT_OF_MARGINS, FORMAT, FORMAT_OF_OWN, FORMAT_OF_EMBEDDINGS, FORMAT_OF_ENSEMBLES)
+FORMAT, FORMAT_OF_MARGINS = 7, 3
+"""The format that is written, and that of release 0.1.0, whose scores have the other sign."""
+FORMATS = range(FORMAT_OF_MARGINS, FORMAT + 1)  # 4 to 6, written between the releases, lack some of its parts
 CARD, MODEL_CARD = "classifier.json", "MODEL_CARD.md"
 WEIGHTS, SCORE, VALIDATION, PROXY = "weights.safetensors", "score.npz", "validation_scores.npz", "proxy.npz"
 FITTING, STANDARDISATION = "embeddings.npz", "standardisation.npz"
@@ -106,7 +104,7 @@ def _write(classifier: TrainedClassifier, folder: Path) -> None:
         mean, std = (each.cpu().numpy() for each in backbone.standardised_by)
         np.savez(folder / STANDARDISATION, allow_pickle=False, mean=mean, std=std)
     card = {
-        "format": _format(classifier),
+        "format": FORMAT,
         "sha256": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
         "network": to_json(replace(classifier.network, weights_file="")),  # its weights are in the folder
         "own": None if classifier.own is None else vars(classifier.own),
@@ -147,15 +145,6 @@ def _check_registered(score: ScoreFunction) -> None:
             f"{'another one' if name in (*_registered(),) else 'none'} of that name. Give the class a `name` of its "
             f"own, add it as SCORES[{kind.__name__}.name] = {kind.__name__}, and save again"
         )
-
-
-def _format(classifier: TrainedClassifier) -> int:
-    if isinstance(classifier.net, EnsembleNet):
-        return FORMAT_OF_ENSEMBLES
-    if classifier.own is not None:
-        return FORMAT_OF_OWN
-    further = classifier.mirror or classifier.fitting is not None or classifier.score_function.name in FURTHER_SCORES
-    return FORMAT_OF_EMBEDDINGS if further else FORMAT
 
 
 def read_classifier(folder: Path, make: Callable[..., Classifier]) -> Classifier:
@@ -255,7 +244,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{folder / CARD} is not JSON ({error}){FETCH_AGAIN}") from error
     found = card.get("format") if isinstance(card, dict) else None
     if found not in FORMATS:
-        older = isinstance(found, int) and found < FORMAT
+        older = isinstance(found, int) and found < FORMAT_OF_MARGINS
         raise CheckpointError(
             f"{folder / CARD} has format {found!r}; this version reads formats {min(FORMATS)} to {max(FORMATS)}. "
             + ("The same `proser run` again, with its storage, writes it in this format" if older else "Update proser")

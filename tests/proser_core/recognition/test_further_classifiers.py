@@ -2,7 +2,6 @@
 from others."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -10,9 +9,7 @@ import torch
 from small_tasks import CPU, NORMALISATION, make_classifier, random_images
 from torch import nn
 
-from proser_core.errors import CheckpointError, ConfigError
-from proser_core.recognition import classifier_files
-from proser_core.recognition.classifier_files import CARD, FORMAT, FORMAT_OF_EMBEDDINGS
+from proser_core.errors import ConfigError
 from proser_core.recognition.embedding_table import compute_embedding_table
 from proser_core.recognition.logit_tables import FittingData
 from proser_core.recognition.model_card import model_card
@@ -31,7 +28,6 @@ def test_a_classifier_with_any_score_is_saved_and_predicts_the_same_when_loaded(
     classifier = make_classifier(score, mirror=mirror)
     classifier.save(tmp_path)
     loaded, expected = OpenSetClassifier.load(tmp_path), classifier.predict(IMAGES)
-    assert json.loads((tmp_path / CARD).read_text())["format"] == FORMAT_OF_EMBEDDINGS
     assert (loaded.score_function.name, loaded.mirror) == (score, mirror)
     for image in (slice(0, 1), slice(0, 37)):
         found = loaded.predict(IMAGES[image])
@@ -67,12 +63,6 @@ def test_mirrored_images_are_scored_alike_and_change_a_prediction():
     assert np.abs(plain.predict(IMAGES).unknown_scores - both[0]).max() > 1e-4
 
 
-def test_a_classifier_without_any_of_it_keeps_its_format(tmp_path):
-    make_classifier("MSP").save(tmp_path)
-    assert json.loads((tmp_path / CARD).read_text())["format"] == FORMAT
-    assert not OpenSetClassifier.load(tmp_path).mirror
-
-
 @pytest.mark.parametrize(("score", "mirror"), [("gap", False), ("KNN", True)])
 def test_an_ensemble_is_saved_and_predicts_the_same_when_loaded(score, mirror, tmp_path):
     member = Member("a key", "beta=1", {"dev/auroc": 0.9})
@@ -84,13 +74,6 @@ def test_an_ensemble_is_saved_and_predicts_the_same_when_loaded(score, mirror, t
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     assert loaded.net.dummies_of_members == (2, 3, 4)
     assert (loaded.members, loaded.forward_passes) == (classifier.members, 3)
-
-
-def test_a_program_that_knows_no_ensembles_refuses_one(tmp_path, monkeypatch):
-    make_classifier(members=2).save(tmp_path)
-    monkeypatch.setattr(classifier_files, "FORMATS", classifier_files.FORMATS[:-1])
-    with pytest.raises(CheckpointError, match=r"has format 7; this version reads formats 3 to 6\. Update proser"):
-        OpenSetClassifier.load(tmp_path)
 
 
 def test_an_ensembles_card_says_what_it_costs():
