@@ -14,7 +14,7 @@ from pipelines.workflow.plan.trainings import plan_splits
 from pipelines.workflow.run_stages import REPORTED, finish_run, open_run_of, run_stages
 from pipelines.workflow.session import Session, mark_run_failed, say_failures, warn_of_mirror
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
-from pipelines.workflow.stages.prepare import prepare
+from pipelines.workflow.stages.images import prepare
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, spaces_of
 from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
