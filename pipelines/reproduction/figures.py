@@ -11,7 +11,7 @@ from pipelines.reproduction.protocols import STUDIES
 from pipelines.reproduction.request import FiguresRequest
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.checks import check_run, decided_recipe
-from pipelines.workflow.run_stages import open_run_of
+from pipelines.workflow.running import open_run_of
 from pipelines.workflow.session import announce, close, execute, open_session
 from pipelines.workflow.stages.trial_rows import failures_of
 

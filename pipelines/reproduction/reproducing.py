@@ -34,10 +34,8 @@ from pipelines.tracking.server import check_tracking, shown_uri
 from pipelines.workflow import dag as workflow_dag
 from pipelines.workflow.checks import decide_precision, for_workers
 from pipelines.workflow.offline_jobs import one_process
-from pipelines.workflow.plan.disk import check_disk
-from pipelines.workflow.plan.evaluation import seconds_of_passes
 from pipelines.workflow.plan.own_networks import MissingNetwork, measure_networks, missing_networks
-from pipelines.workflow.plan.table import Plan
+from pipelines.workflow.plan.table import Plan, check_disk
 from pipelines.workflow.plan.trainings import SplitPlan, measure, plan_splits
 from pipelines.workflow.session import Session, close, execute, open_run, open_session
 from pipelines.workflow.stage import stage_code
@@ -147,7 +145,7 @@ def _print_plan(
         "methods": "; ".join(method_names(request)),
     }
     networks = 1 + len(study.inputs.finetunes)  # of each class split, the pretrained one first
-    passes = sum(seconds_of_passes(split, costs, networks) for split in splits) if costs else 0.0
+    passes = plan.seconds_of_passes(networks)
     # not: nothing to train
     lines = plan.cost_lines(plan.times({"compare": passes} if passes else {})) if costs or not missing else {}
     table = plan.table(f"Plan: {study.name}", first, "those of the methods", lines | networks_plan.lines())

@@ -41,7 +41,7 @@ class Access:
         if self.token is None or scope["path"] in FREE or wants_page(scope):
             return None
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(digest_of(token.strip()), self.token):
+        if scheme.lower() == "bearer" and hmac.compare_digest(token_digest(token.strip()), self.token):
             return None
         detail = "got no valid token; need the header `Authorization: Bearer TOKEN`"
         return problem(scope, 401, detail, {"WWW-Authenticate": "Bearer"})
@@ -60,7 +60,7 @@ class Access:
         return True
 
 
-def digest_of(token: str) -> bytes:
+def token_digest(token: str) -> bytes:
     """SHA-256: digests of one length are compared in constant time."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
@@ -78,7 +78,7 @@ def read_token(file: Path | None, from_environment: str | None) -> bytes | None:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         where = TOKEN if file is None else f"--token-file {file}"
         raise ConfigError(f"{where} has no token that a header can carry; need one word of ASCII characters")
-    return digest_of(token)
+    return token_digest(token)
 
 
 def problem(scope: Scope, status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -1,11 +1,13 @@
-"""A request as it arrives: its body, read within limits, and whether its client still waits for the answer.
+"""A request as it arrives: its body, read within limits, what it holds together with others, and whether its client
+still waits for the answer.
 
 Errors are HTTPExceptions: 408 a body that does not arrive, 413 one that is too large, 499 a client that left, 503 too
 many requests at a time.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from fastapi import HTTPException, Request
@@ -16,6 +18,8 @@ from pipelines.serving.limits import MEGABYTE, Limits
 Answer = TypeVar("Answer")
 RETRY_AFTER_S = "1"
 CLIENT_LEFT = 499  # nginx's, in its log
+MAX_HELD_BYTES = 512 * MEGABYTE
+"""32 of the largest bodies that are let in by default; all that may wait (`--max-waiting`) would hold 4 GB."""
 
 
 async def read_body(request: Request, limits: Limits, hold: Callable[[int], None]) -> bytes:
@@ -47,6 +51,36 @@ def _too_long(length: int, limits: Limits) -> HTTPException:
         f"got a body of {length / MEGABYTE:.1f} MB or more; need {limits.max_megabytes:g} MB or less per request. "
         "Send fewer or smaller images",
     )
+
+
+class Memory:
+    """Counts the bytes that requests hold together: their bodies, and their images once they are decoded. A request by
+    itself may hold any number: its own limits are others."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    def has_room(self, count: int) -> bool:
+        """Whether a further request may hold so many bytes."""
+        return not self._held or self._held + count <= MAX_HELD_BYTES
+
+    @contextmanager
+    def of_request(self) -> Iterator[Callable[[int], None]]:
+        """A function that counts further bytes of one request until the block ends. It raises HTTPException 503 where
+        other requests hold too many."""
+        own = 0
+
+        def hold(count: int) -> None:
+            nonlocal own
+            if own < self._held and self._held + count > MAX_HELD_BYTES:
+                raise busy(f"got more than {MAX_HELD_BYTES // MEGABYTE} MB of requests at a time")
+            own += count
+            self._held += count
+
+        try:
+            yield hold
+        finally:
+            self._held -= own
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:

@@ -13,11 +13,10 @@ import torch
 from fastapi import Request
 
 from pipelines.serving.access import Access
-from pipelines.serving.arriving_requests import busy, read_body, while_connected
+from pipelines.serving.arriving_requests import Memory, busy, read_body, while_connected
 from pipelines.serving.batching import WORK_TIMEOUT_S, Batcher, InProgress, RequestImages
 from pipelines.serving.image_bodies import decoded_images
 from pipelines.serving.limits import Limits
-from pipelines.serving.memory import Memory
 from pipelines.serving.metrics import Metrics
 from pipelines.serving.served_model import ServedModel, title_of
 from pipelines.tracking.models import LoadedModel

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.tracking.server import tracking_folder
-from pipelines.workflow.expected_images import expected_images
 from pipelines.workflow.own_images import pointing_to_inspection
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.training import TrainingInputs, finetunes_of, spaces_of, stoppable_points
@@ -111,6 +110,26 @@ def decide_features(recipe: Recipe, data_dir: DataRoot) -> Recipe:
     if not network.is_of_library:
         return recipe if network.features == "auto" else with_features(recipe, 0)
     return with_features(recipe, expected_images(recipe, data_dir)["train"])
+
+
+def expected_images(recipe: Recipe, data_dir: DataRoot) -> dict[str, int]:
+    """Images of a class split by role before it is prepared, as if classes had equally many."""
+    data = recipe.data
+    known = open_data_set(data.name, data_dir)
+    num_known = data.num_known or known.num_classes
+    train = known.num_images("train") * num_known // known.num_classes
+    if "val" in known.drawn_parts:
+        val = round(data.val_fraction * train)
+        train -= val
+    else:
+        val = known.num_images("val") * num_known // known.num_classes
+    test = sum(open_data_set(each, data_dir).num_images("test") for each in (data.name, data.unknown) if each)
+    return {
+        "train": train,
+        "val": val,
+        "development": val if data.has_development else 0,
+        "test": test * (1 + len(data.outliers)),
+    }
 
 
 def for_workers(recipe: Recipe) -> Recipe:

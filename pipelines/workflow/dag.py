@@ -17,7 +17,7 @@ from pipelines.workflow.own_images import parts_of_notes
 from pipelines.workflow.session import TrainingSession, warn_of_mirror
 from pipelines.workflow.stage import stage
 from pipelines.workflow.stages.evaluate import CLASSIFIER, Networks, evaluate_run, read_evaluation
-from pipelines.workflow.stages.prepare import prepare
+from pipelines.workflow.stages.images import prepare
 from pipelines.workflow.stages.pretrain import pretrain
 from pipelines.workflow.stages.report import report, report_sweep
 from pipelines.workflow.stages.sweep import sweep, track_rows

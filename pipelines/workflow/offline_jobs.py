@@ -16,7 +16,7 @@ from pipelines.storage.opening import open_storage
 from pipelines.tracking.server import shown_uri
 from pipelines.workflow.checks import decide_features
 from pipelines.workflow.requests import JobRequest
-from pipelines.workflow.run_stages import finish_run, open_run_of
+from pipelines.workflow.running import open_run_of, run_and_register
 from pipelines.workflow.session import open_session
 from pipelines.workflow.stages.pretrain import found_pretraining
 from pipelines.workflow.trained_split import TrainedSplit
@@ -138,7 +138,7 @@ def import_job(out: Path, storage: Path, console: Console) -> int:
         inputs, of_space = _inputs(job, results, out, session.store)
         listed = [] if of_space else [[to_json(tuned) for tuned in inputs.finetunes]]
         run = open_run_of(session.store, inputs.recipes[0], inputs, listed)
-        return finish_run(inputs, session.follow(run, trains=False), started)
+        return run_and_register(inputs, session.follow(run, trains=False), started)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from pipelines.tracking.runs import ParentRun
 from pipelines.workflow.checks import check_classes, check_run
 from pipelines.workflow.own_images import pointing_to_inspection, what_needs_a_look
 from pipelines.workflow.plan.trainings import plan_splits
-from pipelines.workflow.run_stages import REPORTED, finish_run, open_run_of, run_stages
+from pipelines.workflow.running import REPORTED, open_run_of, run_and_register, run_and_report
 from pipelines.workflow.session import Session, mark_run_failed, say_failures, warn_of_mirror
 from pipelines.workflow.stages.evaluate import CLASSIFIER, read_evaluation
-from pipelines.workflow.stages.prepare import prepare
+from pipelines.workflow.stages.images import prepare
 from pipelines.workflow.stages.trial_rows import failures_of
 from pipelines.workflow.training import TrainingInputs, finetunes_of, spaces_of
 from proser_core.config import CalibrationConfig, DataConfig, FinetuneConfig, Recipe
@@ -66,7 +66,7 @@ def choose_and_refit(recipe: Recipe, num_classes: int, data_dir: DataRoot, sessi
     proxy = None if chosen is None else chosen.proxy
     inputs = replace(inputs, recipes=[refit], finetunes=finetunes_of(refit, []), proxy=proxy)
     failed = chosen is not None and chosen.has_failures
-    return max(int(failed), finish_run(inputs, session.follow(run), started))
+    return max(int(failed), run_and_register(inputs, session.follow(run), started))
 
 
 def _read_images(refit: Recipe, inputs: TrainingInputs, data_dir: DataRoot, session: Session) -> OpenSetTask:
@@ -224,7 +224,7 @@ def _choose(
         + (f", {first_names(reported)} to test by" if reported else "")
         + f"; batches of {recipe.pretrain.batch_size} and {recipe.finetune.batch_size}"
     )
-    results = run_stages(inputs, session.follow(run), REPORTED)
+    results = run_and_report(inputs, session.follow(run))
     session.say(f"Figures and tables of the proxy: {results[REPORTED].path}")
     failures = failures_of(results["trials"])
     say_failures(session, failures)

@@ -26,7 +26,7 @@ from pipelines.tracking.deferred import DeferredTracking, tracking_timeout
 from pipelines.tracking.runs import ParentRun
 from pipelines.tracking.server import away, shown_uri, tracking_errors
 from pipelines.tracking.system_metrics import system_metrics
-from pipelines.workflow.expected_images import expected_images
+from pipelines.workflow.checks import expected_images
 from pipelines.workflow.stage import stage_code
 from pipelines.workflow.training import TrainingInputs
 from proser_core.config import ClusterConfig, Recipe, decisive_fields, digest_of

@@ -12,9 +12,8 @@ from pipelines.reports.terminal import sweep_tables
 from pipelines.tracking.server import check_tracking
 from pipelines.workflow import dag
 from pipelines.workflow.checks import decided_recipe
-from pipelines.workflow.plan.disk import check_disk
 from pipelines.workflow.plan.photos import plan_photos
-from pipelines.workflow.plan.table import Plan, in_words
+from pipelines.workflow.plan.table import Plan, check_disk, in_words
 from pipelines.workflow.plan.trainings import SplitPlan, has_begun, measure, plan_splits
 from pipelines.workflow.requests import SweepRequest
 from pipelines.workflow.session import Session, announce, close, execute, mark_run_failed, open_run, open_session

@@ -12,7 +12,7 @@ from mlflow.entities import Run
 from rich.console import Console
 from training_jobs import tiny_recipe
 
-from pipelines.commands.run import run
+from pipelines.commands.run import run_recipe
 from pipelines.workflow.requests import RunRequest
 from pipelines.workflow.session import Session, TrainingSession
 from proser_core.config import Recipe
@@ -94,7 +94,7 @@ class RunFolder:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Session, "follow", spy)
-            code, text = printed(run, RunRequest(recipe, storage=self.storage))
+            code, text = printed(run_recipe, RunRequest(recipe, storage=self.storage))
         model = self.client.get_registered_model(recipe.model_name)
         versions = self.client.search_model_versions(f"name = '{recipe.model_name}'")
         aliases = {alias: str(number) for alias, number in model.aliases.items()}

@@ -1,5 +1,6 @@
-"""A dry-run plan for people: what is found, what is to be trained, and what that takes."""
+"""A dry-run plan for people: what is found, what is to be trained, and what that takes of time and of the disk."""
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -7,11 +8,16 @@ from types import MappingProxyType
 from rich.table import Table
 
 from pipelines.console import TitledTable
-from pipelines.workflow.plan.disk import disk_needed
 from pipelines.workflow.plan.photos import PhotoPlan
 from pipelines.workflow.plan.trainings import TRAININGS, Cost, Costs, SplitPlan, seconds_left
 from proser_core.config import FinetuneConfig, Recipe
+from proser_core.errors import ConfigError
+from proser_core.recognition.embedding_table import INDEX_SIZE
+from proser_core.store.store import Store
 from proser_core.titles import counted, duration
+
+CHECKPOINT = 3
+"""Weights, momentum and perhaps an average, each as large as the weights."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +30,9 @@ class Plan:
 
     @property
     def disk(self) -> int:
-        """Bytes that it needs."""
-        return disk_needed(self.splits, self.costs) + self.photos.disk
+        """Bytes of the weights, logits, images and checkpoints that are missing, and of the photos; where nothing is to
+        be trained, of these alone."""
+        return (_disk_of_trainings(self.splits, self.costs) if self.costs else 0) + self.photos.disk
 
     def table(self, title: str, above: dict[str, str], each: str, below: dict[str, str]) -> Table:
         """For people: the rows of the splits between others; `each` says what a split's fine-tunes are."""
@@ -49,6 +56,11 @@ class Plan:
     def times(self, after: Mapping[str, float] = MappingProxyType({})) -> dict[str, float]:
         """Seconds of each stage, those `after` the trainings last; none where nothing is to be trained."""
         return {**self.photos.seconds, **seconds_left(self.splits, self.costs), **after} if self.costs else {}
+
+    def seconds_of_passes(self, networks: int) -> float:
+        """Seconds that so many networks take to go through the images of each class split once more for an evaluation,
+        where the logits that trainings leave are not all that it needs; 0 where nothing is to be trained."""
+        return sum(_seconds_of_passes(each, self.costs, networks) for each in self.splits) if self.costs else 0.0
 
     def cost_lines(self, times: Mapping[str, float]) -> dict[str, str]:
         """Resources, and what `times` gave, as rows of the plan."""
@@ -78,9 +90,48 @@ class Plan:
         return lines
 
 
+def check_disk(needed: int, store: Store) -> None:
+    """Raises ConfigError where what a plan needs would not fit on the disk."""
+    free = shutil.disk_usage(store.root).free
+    if needed > free:
+        raise ConfigError(
+            f"the storage {store.root} has {_size(free)} free, and the plan needs about {_size(needed)}; free some, or "
+            f"give another folder with {store.option}"
+        )
+
+
 def in_words(spaces: Mapping[str, Sequence[FinetuneConfig]]) -> str:
     """Search spaces, and how many points each has."""
     return ", ".join(f"{name} ({counted(len(points), 'point')})" for name, points in spaces.items())
+
+
+def _disk_of_trainings(splits: Sequence[SplitPlan], costs: Costs) -> int:
+    weights = (costs.get("finetune") or costs["pretrain"]).step.weight_bytes
+    needed = 4 * weights * max(cost.at_once for cost in costs.values())
+    for split in splits:
+        logits = 8 * split.recipe.data.num_known
+        needed += (weights + logits * split.scored) * split.missing
+        needed += CHECKPOINT * weights * sum(map(len, split.epochs[1:2]))  # of all that pause at the first rung
+        needed += (weights + logits * split.scored_pretrained) * (not split.pretrained)
+        pixels = 0 if split.recipe.data.streaming else 3 * split.recipe.data.image_size**2
+        needed += pixels * sum(split.images.values()) * (not split.prepared)
+    return needed
+
+
+def _seconds_of_passes(split: SplitPlan, costs: Costs, networks: int) -> float:
+    """One after the other in this process, as fast as the trainings that are to come score them; mirrored images too if
+    the recipe asks for it. 0 where they need not, or have the embeddings of a frozen backbone."""
+    recipe, mirror = split.recipe, split.recipe.calibration.mirror
+    frozen = recipe.network.is_frozen("finetune")
+    cost = costs.get("pretrain" if frozen else "finetune") or (None if frozen else costs["pretrain"])
+    if not recipe.calibration.reads_embeddings or cost is None or (frozen and not mirror):
+        return 0.0
+    if recipe.network.is_frozen("pretrain") and not mirror:
+        networks -= 1  # the pretrained one
+    passes = 2 if mirror else 1
+    at_once = 1 if recipe.cluster.uses_gpu else cost.at_once  # one GPU, or the cores of all trainings
+    images = split.scored + min(split.images["train"], INDEX_SIZE)
+    return networks * passes * images / (at_once * cost.step.scored_per_second)
 
 
 def _done(total: int, missing: int, verb: str) -> str:
@@ -106,3 +157,7 @@ def _time(seconds: Mapping[str, float]) -> str:
 
 def _rate(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.cluster.cluster import Cluster
 from pipelines.cluster.train_worker import measure_training_step
 from pipelines.storage.storage import Storage, find_artefact
-from pipelines.workflow.expected_images import expected_images
+from pipelines.workflow.checks import expected_images
 from pipelines.workflow.stages.halving import epochs_left, fallen_behind
 from pipelines.workflow.trained_split import TrainedSplit
 from pipelines.workflow.training import TrainingInputs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipelines.cluster.attempts import unreported_exit
 from pipelines.workflow.session import TrainingSession
-from pipelines.workflow.stages.embed import embed
+from pipelines.workflow.stages.images import embed
 from pipelines.workflow.stages.waiting import Epochs, show_progress
 from proser_core.config import Recipe
 from proser_core.data.tasks import OpenSetTask

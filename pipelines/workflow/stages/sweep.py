@@ -9,8 +9,8 @@ from pathlib import Path
 from pipelines.cluster.attempts import unreported_exit
 from pipelines.progress import ProgressBar, poll_in_background
 from pipelines.workflow.session import TimeUpError, TrainingSession
-from pipelines.workflow.stages.embed import embed
 from pipelines.workflow.stages.halving import WHOLE, epochs_left, fallen_behind, halve, pause_at
+from pipelines.workflow.stages.images import embed
 from pipelines.workflow.stages.trial_rows import TrialRows, write_rows
 from pipelines.workflow.stages.waiting import Shortage, first_epoch, number_running
 from pipelines.workflow.trained_split import TrainedSplit

@@ -15,7 +15,7 @@ from proser_core.config import OptimizerConfig, Recipe
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
     """The recipes that would have been run."""
     recipes: list[Recipe] = []
-    monkeypatch.setattr(pipelines.commands.run, "run", lambda request, _: recipes.append(request.recipe) or 0)
+    monkeypatch.setattr(pipelines.commands.run, "run_recipe", lambda request, _: recipes.append(request.recipe) or 0)
     return recipes
 
 

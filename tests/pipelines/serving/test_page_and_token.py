@@ -7,7 +7,7 @@ import pytest
 from browser import Page
 from served_models import servers_of
 
-from pipelines.serving.access import Access, digest_of
+from pipelines.serving.access import Access, token_digest
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 TOKEN = "a-token"
@@ -19,7 +19,7 @@ ASKED = "!document.getElementById('access').hidden"
 def guarded(classifier: OpenSetClassifier, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that needs the token."""
     with servers_of(classifier, tmp_path_factory.mktemp("model")) as start:
-        yield start(access=Access(("127.0.0.1",), digest_of(TOKEN)))
+        yield start(access=Access(("127.0.0.1",), token_digest(TOKEN)))
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serving.access import Access, digest_of, read_token
+from pipelines.serving.access import Access, read_token, token_digest
 from proser_core.errors import ConfigError
 
 
@@ -54,7 +54,7 @@ class TestTokens:
     def test_a_token_comes_from_a_file_or_the_environment_and_is_shown_nowhere(self, tmp_path: Path) -> None:
         file = tmp_path / "token"
         file.write_text("secret\n")
-        assert read_token(file, "other") == read_token(None, "secret") == digest_of("secret")
+        assert read_token(file, "other") == read_token(None, "secret") == token_digest("secret")
         assert read_token(None, None) is None
         assert "secret" not in repr(Access((), read_token(file, None)))
 

@@ -19,7 +19,7 @@ from served_models import Start, as_json, ask, half_sent, large_image, servers_o
 from waiting import PATIENCE_S, until
 
 from pipelines.serving import messages
-from pipelines.serving.access import Access, digest_of
+from pipelines.serving.access import Access, token_digest
 from pipelines.serving.limits import Limits
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
@@ -59,7 +59,7 @@ def strict(start: Start, hostile: OpenSetClassifier, tmp_path_factory: pytest.Te
 @pytest.fixture(scope="module")
 def guarded(start: Start) -> str:
     """A server that needs the token."""
-    return start(access=Access(("127.0.0.1",), digest_of(TOKEN)))
+    return start(access=Access(("127.0.0.1",), token_digest(TOKEN)))
 
 
 def get(address: str, **headers: str) -> tuple[int, Any, str]:

@@ -14,7 +14,7 @@ from pipeline_runs import printed
 from training_jobs import tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.commands.run import run
+from pipelines.commands.run import run_recipe
 from pipelines.recipes import RECIPES
 from pipelines.workflow import checks, training
 from pipelines.workflow.requests import RunRequest
@@ -36,7 +36,7 @@ def tracked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned(recipe: Recipe, data_dir: Path | None, folder: Path, weights: Path | None = None) -> tuple[int, str]:
-    return printed(run, RunRequest(recipe, data_dir, folder / "storage", weights, dry_run=True))
+    return printed(run_recipe, RunRequest(recipe, data_dir, folder / "storage", weights, dry_run=True))
 
 
 def test_a_driver_without_a_gpu_says_that_the_clusters_do_not_embed(

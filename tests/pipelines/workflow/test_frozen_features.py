@@ -13,7 +13,7 @@ from PIL import Image
 from pipeline_runs import RunFolder, printed
 
 from pipelines.cluster.cluster import Cluster
-from pipelines.commands.run import run
+from pipelines.commands.run import run_recipe
 from pipelines.recipes import folder_pretrained
 from pipelines.tracking.models import load
 from pipelines.workflow.checks import decide_features
@@ -61,7 +61,7 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
         train(cluster, jobs, *others)
 
     monkeypatch.setattr(Cluster, "_run_here", watched)
-    code, text = printed(run, RunRequest(recipe, my_images, run_folder.storage))
+    code, text = printed(run_recipe, RunRequest(recipe, my_images, run_folder.storage))
     assert code == 0
     assert said == [""] * 4, "of pretraining and sweep, of the proxy and of all classes: Ray is not said to start"
     assert (
@@ -74,10 +74,10 @@ def test_a_run_embeds_each_image_once_and_registers_the_whole_network(
     assert classifier.normalisation == ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     pixels = np.stack([np.array(Image.open(path)) for path in sorted(my_images.glob("*/0.png"))])
     assert list(classifier.predict(pixels).probabilities[:, :4].argmax(1)) == [0, 1, 2, 3]
-    again, text = printed(run, RunRequest(recipe, my_images, run_folder.storage))
+    again, text = printed(run_recipe, RunRequest(recipe, my_images, run_folder.storage))
     assert again == 0
     assert "every stage was already finished" in text
-    planned, text = printed(run, RunRequest(recipe, my_images, run_folder.storage, dry_run=True))
+    planned, text = printed(run_recipe, RunRequest(recipe, my_images, run_folder.storage, dry_run=True))
     assert planned == 0
     assert "to decode" not in text
     assert not re.search(r"embeddings +\d", text)
@@ -87,7 +87,7 @@ def test_the_plan_of_such_a_run_starts_no_ray_and_measures_the_backbone(
     recipe: Recipe, my_images: Path, run_folder: RunFolder
 ) -> None:
     storage = run_folder.root / "planned"
-    code, text = printed(run, RunRequest(recipe, my_images, storage, dry_run=True))
+    code, text = printed(run_recipe, RunRequest(recipe, my_images, storage, dry_run=True))
     assert code == 0
     assert "features frozen" in text
     assert "1 at a time" in text
@@ -105,7 +105,7 @@ def test_frozen_features_of_fresh_weights_are_refused_before_any_work(
 ) -> None:
     fresh, storage = replace(recipe, network=NetworkConfig(features="frozen")), run_folder.root / "none"
     with pytest.raises(ConfigError, match="classifier32 has fresh weights, whose embeddings mean nothing"):
-        printed(run, RunRequest(fresh, my_images, storage))
+        printed(run_recipe, RunRequest(fresh, my_images, storage))
     assert not storage.exists()
 
 

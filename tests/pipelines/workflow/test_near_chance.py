@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.recipes import RECIPES
-from pipelines.workflow.run_stages import _say_detection, detects_by_chance
+from pipelines.workflow.running import _say_detection, detects_by_chance
 from pipelines.workflow.stages.pretrain import is_near_chance
 from proser_core.recognition.validation_scores import Proxy, ValidationScores
 

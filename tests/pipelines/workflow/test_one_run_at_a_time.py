@@ -9,14 +9,14 @@ import pytest
 from pipeline_runs import printed
 from training_jobs import tiny_recipe
 
-from pipelines.commands.run import run
+from pipelines.commands.run import run_recipe
 from pipelines.workflow.requests import RunRequest, SweepRequest
 from pipelines.workflow.sweeping import sweep
 from proser_core.errors import ConfigError
 from proser_core.store.lock import LOCK, exclusive_storage
 
 STARTS: dict[str, Callable[[Path], Any]] = {
-    "run": lambda storage: printed(run, RunRequest(tiny_recipe(), None, storage)),
+    "run": lambda storage: printed(run_recipe, RunRequest(tiny_recipe(), None, storage)),
     "sweep": lambda storage: printed(sweep, SweepRequest(tiny_recipe(), ("ablation",), (0,), None, storage)),
 }
 

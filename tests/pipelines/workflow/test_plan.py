@@ -12,7 +12,6 @@ from training_jobs import tiny_recipe
 
 from pipelines.cluster.cluster import Cluster
 from pipelines.storage.storage import Storage
-from pipelines.workflow.plan.evaluation import seconds_of_passes
 from pipelines.workflow.plan.own_networks import MissingNetwork, OwnNetworksPlan
 from pipelines.workflow.plan.table import Plan
 from pipelines.workflow.plan.trainings import Cost, SplitPlan, bytes_of_crops, measure, plan_splits, seconds_left
@@ -137,7 +136,7 @@ def passes(networks: int = 3, *, mirror: bool = True, gpus: float = 0.0, feature
     )
     plan = SplitPlan(recipe, True, False, {"train": 70, "val": 10, "development": 0, "test": 20}, 1, 0, ((),))
     costs = {kind: Cost(StepCost(0.1, 100 / each, 10, 0, 0, 0), 1, 2, None) for kind, each in SECONDS.items()}
-    return seconds_of_passes(plan, costs, networks)
+    return Plan([plan], costs).seconds_of_passes(networks)
 
 
 def test_passes_of_an_evaluation_are_counted_where_they_are_made() -> None:

@@ -9,7 +9,7 @@ import pytest
 from training_jobs import ignore
 
 from pipelines.storage.storage import Storage
-from pipelines.workflow.plan.disk import check_disk, disk_needed
+from pipelines.workflow.plan.table import Plan, check_disk
 from pipelines.workflow.plan.trainings import Cost, SplitPlan
 from pipelines.workflow.trained_split import TrainedSplit
 from pipelines.workflow.training import finetunes_of
@@ -32,17 +32,17 @@ def test_it_is_what_the_images_and_a_trial_take_and_room_for_checkpoints(split: 
     left = sum(path.stat().st_size for folder in (trial.folder, split.task.path) for path in folder.iterdir())
     weights = (trial.folder / spec.WEIGHTS).stat().st_size
     plan = SplitPlan(split.recipe, False, True, TaskSummary.read(split.task.path).counts, 1, 1, ((1,),))
-    assert left <= disk_needed([plan], {"finetune": cost(weights)}) <= left + 4 * weights
-    assert disk_needed([replace(plan, prepared=True, missing=0)], {}) == 0
+    assert left <= Plan([plan], {"finetune": cost(weights)}).disk <= left + 4 * weights
+    assert Plan([replace(plan, prepared=True, missing=0)], {}).disk == 0
 
 
 def test_points_that_pause_keep_their_checkpoints_and_trainings_side_by_side_have_one_each(split: TrainedSplit) -> None:
     images = {"train": 100, "val": 10, "development": 10, "test": 10}
     through = SplitPlan(split.recipe, True, True, images, 9, 9, ((1,) * 9,))
     paused = replace(through, epochs=((), (1,) * 9, (1,) * 3))
-    needed = [disk_needed([plan], {"finetune": cost(MIB)}) for plan in (through, paused)]
+    needed = [Plan([plan], {"finetune": cost(MIB)}).disk for plan in (through, paused)]
     assert needed[1] - needed[0] == 9 * 3 * MIB, "weights, momentum and an average of each in the first rung"
-    assert disk_needed([through], {"finetune": cost(MIB, at_once=3)}) - needed[0] == 2 * 4 * MIB
+    assert Plan([through], {"finetune": cost(MIB, at_once=3)}).disk - needed[0] == 2 * 4 * MIB
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pipeline_runs import printed
 from walks import counted_walks, twice_walked
 
 from pipelines.commands.inspect_ import InspectRequest, inspect
-from pipelines.commands.run import run
+from pipelines.commands.run import run_recipe
 from pipelines.workflow.offline_jobs import write_job
 from pipelines.workflow.requests import JobRequest, RunRequest, SweepRequest
 from pipelines.workflow.sweeping import sweep
@@ -29,7 +29,7 @@ def some_known() -> Recipe:
 
 
 COMMANDS: dict[str, Callable[[Path, Path], object]] = {
-    "run": lambda root, out: printed(run, RunRequest(own_recipe(), root, out / "storage", dry_run=True)),
+    "run": lambda root, out: printed(run_recipe, RunRequest(own_recipe(), root, out / "storage", dry_run=True)),
     "sweep": lambda root, out: printed(
         sweep,
         SweepRequest(some_known(), ("mixup_alpha",), (0, 1), data_dir=root, storage=out / "storage", dry_run=True),

@@ -8,12 +8,12 @@ import torch
 from openapi_spec_validator import validate
 from served_models import Start, ask, get
 
-from pipelines.serving.access import Access, digest_of
+from pipelines.serving.access import Access, token_digest
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
 def test_a_token_is_needed_everywhere_but_for_health(start: Start, encoded: list[bytes]) -> None:
-    address = start(access=Access((), digest_of("secret")))
+    address = start(access=Access((), token_digest("secret")))
     for path in ("/", "/predict", "/metrics", "/docs", "/openapi.json", "/v2", "/v2/models/digits%20model/ready"):
         for authorization in ("", "Bearer wrong", "Bearer ", "Basic secret", "secret"):
             assert get(f"{address}{path}", Authorization=authorization)[0] == 401, (path, authorization)
@@ -37,7 +37,7 @@ def test_a_foreign_page_is_refused_before_its_body_is_read(address: str) -> None
 def test_a_browser_gives_answers_to_pages_of_allowed_hosts_alone(
     start: Start, encoded: list[bytes], origin: str, statuses: list[int]
 ) -> None:
-    address = start(access=Access(("127.0.0.1", "app.org"), digest_of("secret")))
+    address = start(access=Access(("127.0.0.1", "app.org"), token_digest("secret")))
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
     for status, method, headers in zip(

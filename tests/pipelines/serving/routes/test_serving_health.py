@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from served_models import LIMITS, Start, as_json, ask, get, half_sent, tensor
 from waiting import PATIENCE_S, until
 
-from pipelines.serving import batching, image_bodies, memory
+from pipelines.serving import arriving_requests, batching, image_bodies
 from proser_core.recognition.open_set_classifier import OpenSetClassifier
 
 
@@ -122,7 +122,7 @@ class TestHealth:
     ) -> None:
         """Of bodies, and of decoded images."""
         address, file = start(), encoded[0]
-        monkeypatch.setattr(memory, "MAX_HELD_BYTES", len(file) + 100)
+        monkeypatch.setattr(arriving_requests, "MAX_HELD_BYTES", len(file) + 100)
         assert ask(f"{address}/predict", as_json(encoded[:4]))[0] == 200
         half = half_sent(address, file)
         until(lambda: ask(f"{address}/predict", file, "image/png")[0] != 200)
@@ -132,7 +132,7 @@ class TestHealth:
         assert get(f"{address}/v2/health/ready")[0] == 503
         most = LIMITS.max_bytes + 3 * LIMITS.max_images * 8 * 8  # of the next request, at the model's size
         for count, status in ((9 + most, 503), (10 + most, 200)):  # half of a file is ten bytes
-            monkeypatch.setattr(memory, "MAX_HELD_BYTES", count)
+            monkeypatch.setattr(arriving_requests, "MAX_HELD_BYTES", count)
             assert get(f"{address}/v2/health/ready")[0] == status
         half.send(file[10:])
         assert half.getresponse().status == 200

@@ -12,7 +12,7 @@ from pipeline_runs import RunFolder, printed
 from walks import Walks, counted_walks, twice_walked
 
 from pipelines.commands.calibrate import CalibrateRequest, calibrate
-from pipelines.commands.run import run
+from pipelines.commands.run import run_recipe
 from pipelines.tracking.models import LoadedModel, load
 from pipelines.tracking.versions import CHOSEN_AMONG
 from pipelines.workflow.best_of import register_best
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("trains_here", "empty_figures", "empty_prog
 def done(run_folder: RunFolder, my_images: Path) -> tuple[str, Walks]:
     """What a run prints, and the folders that it listed."""
     with counted_walks(my_images) as walks:
-        code, text = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
+        code, text = printed(run_recipe, RunRequest(own_recipe(), my_images, run_folder.storage))
     assert code == 0
     return text, walks
 
@@ -144,7 +144,7 @@ class TestRun:
     def test_the_same_again_trains_nothing(
         self, text: str, my_images: Path, run_folder: RunFolder, without_ray: None
     ) -> None:
-        code, again = printed(run, RunRequest(own_recipe(), my_images, run_folder.storage))
+        code, again = printed(run_recipe, RunRequest(own_recipe(), my_images, run_folder.storage))
         assert code == 0
         assert "every stage was already finished" in again
         assert "models:/proser/1" in again
@@ -154,7 +154,7 @@ class TestRun:
         self, model: LoadedModel, my_images: Path, run_folder: RunFolder
     ) -> None:
         other = replace(own_recipe(), calibration=replace(own_recipe().calibration, target_rate=0.9))
-        printed(run, RunRequest(other, my_images, run_folder.storage))
+        printed(run_recipe, RunRequest(other, my_images, run_folder.storage))
         code, text = printed(promote, PromoteRequest(tolerance=0.9))
         assert code == 0, text
         proxy = model.classifier.proxy
@@ -173,7 +173,9 @@ class TestRun:
         calibration = replace(own_recipe().calibration, score="auto", development=("noise",), mirror=True)
         trained = sorted(run_folder.storage.glob("trials/*"))
         code, again = printed(
-            run, RunRequest(replace(own_recipe(), calibration=calibration), my_images, run_folder.storage), width=2000
+            run_recipe,
+            RunRequest(replace(own_recipe(), calibration=calibration), my_images, run_folder.storage),
+            width=2000,
         )
         assert code == 0
         assert sorted(run_folder.storage.glob("trials/*")) == trained
@@ -200,7 +202,7 @@ def test_two_classes_of_few_images_are_trained_on_without_a_proxy_in_smaller_bat
     plain = replace(plain, model_name="two", pretrain=replace(plain.pretrain, epochs=6, lr=0.02))
     recipe = replace(plain, data=replace(plain.data, group_near_duplicates=False, flip=False))  # digits look alike
     recipe = replace(recipe, calibration=replace(recipe.calibration, target_rate=0.98))
-    code, text = printed(run, RunRequest(recipe, tmp_path / "two", run_folder.storage))
+    code, text = printed(run_recipe, RunRequest(recipe, tmp_path / "two", run_folder.storage))
     assert code == 0
     assert "2 classes are too few for a proxy" in text
     assert re.search(r"\d+ validation images to calibrate by; to keep 98.0 % known takes 50", " ".join(text.split()))

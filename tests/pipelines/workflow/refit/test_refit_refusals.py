@@ -13,7 +13,7 @@ from own_digits import NAMES, own_recipe
 from pipeline_runs import RunFolder, printed, write_space
 from rich.console import Console
 
-from pipelines.commands.run import run
+from pipelines.commands.run import run_recipe
 from pipelines.recipes import digits as digits_recipe
 from pipelines.recipes import folder
 from pipelines.tracking.runs import PROXY, PROXY_OF
@@ -38,7 +38,7 @@ def test_broken_images_of_any_class_are_found_before_anything_trains(
         (root / name / "0.png").write_bytes(b"no image")
         recipe = replace(own_recipe(), model_name="never")
         with pytest.raises(DataError, match=f"{name}/0.png: the image"):
-            printed(run, RunRequest(recipe, root, tmp_path / "storage"))
+            printed(run_recipe, RunRequest(recipe, root, tmp_path / "storage"))
         shutil.copy(my_images / name / "0.png", root / name / "0.png")
     assert not (tmp_path / "storage/pretrain").exists()
     statuses = {parent.info.status for parent in run_folder.parents()}
@@ -53,7 +53,7 @@ def test_a_space_whose_file_was_edited_is_another_run(my_images: Path, run_folde
         write_space(run_folder.root, "edited", f'{{"beta": tune.grid_search([{beta}])}}')
         with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
             printed(
-                run,
+                run_recipe,
                 RunRequest(replace(diverges, space=str(run_folder.root / "edited.py")), my_images, run_folder.storage),
             )
     new = [parent.info.run_name for parent in run_folder.parents() if parent.info.run_id not in before]
@@ -64,7 +64,7 @@ def test_a_proxy_that_fails_ends_both_runs_as_failed_with_the_reason(my_images: 
     diverges = replace(own_recipe(), pretrain=replace(own_recipe().pretrain, lr=1e30), seed=7)
     before = {parent.info.run_id for parent in run_folder.parents()}
     with pytest.raises(TrainingError, match="pretraining of class split 0 failed") as raised:
-        printed(run, RunRequest(diverges, my_images, run_folder.storage))
+        printed(run_recipe, RunRequest(diverges, my_images, run_folder.storage))
     new = [parent for parent in run_folder.parents() if parent.info.run_id not in before]
     shown = {parent.info.run_name: (parent.info.status, parent.data.tags[NOTE]) for parent in new}
     assert shown == dict.fromkeys(("folder", "folder-proxy"), ("FAILED", first_line(raised.value)))
@@ -103,7 +103,9 @@ def test_a_draw_of_the_proxys_classes_that_leaves_no_images_is_not_the_end(
     )
     out = io.StringIO()
     with pytest.raises(TrainingError, match="pretraining of class split"):
-        run(RunRequest(replace(own, data=first), tmp_path / "images", run_folder.storage), Console(file=out, width=999))
+        run_recipe(
+            RunRequest(replace(own, data=first), tmp_path / "images", run_folder.storage), Console(file=out, width=999)
+        )
     assert re.search(said, out.getvalue(), re.MULTILINE)
 
 
@@ -111,7 +113,7 @@ def test_a_space_that_is_none_is_refused_before_the_images_are_read(
     my_images: Path, run_folder: RunFolder, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="did you mean 'own_images'"):
-        printed(run, RunRequest(replace(own_recipe(), space="own_image"), my_images, tmp_path))
+        printed(run_recipe, RunRequest(replace(own_recipe(), space="own_image"), my_images, tmp_path))
     assert not (tmp_path / "prepare").exists()
 
 
@@ -127,7 +129,7 @@ def test_what_the_proxy_could_not_use_is_refused_before_the_images_are_read(
 ) -> None:
     recipe = replace(own_recipe(), **options)
     with pytest.raises(ConfigError, match=message):
-        printed(run, RunRequest(recipe, my_images, tmp_path / "storage"))
+        printed(run_recipe, RunRequest(recipe, my_images, tmp_path / "storage"))
     assert not (tmp_path / "storage" / "prepare").exists()
 
 
@@ -143,16 +145,16 @@ def test_mirrored_images_are_warned_of_once_where_flips_are_found_to_harm(
     own = replace(own, data=replace(own.data, **held_out), calibration=CalibrationConfig(mirror=True))
     diverges = replace(own, pretrain=replace(own.pretrain, lr=1e30), seed=9)
     with pytest.raises(TrainingError, match="pretraining of class split 0 failed"):
-        run(RunRequest(diverges, my_images, run_folder.storage), Console(file=out, width=200))
+        run_recipe(RunRequest(diverges, my_images, run_folder.storage), Console(file=out, width=200))
     assert out.getvalue().count("calibration.mirror averages with mirrored images") == 1
 
 
 def test_a_storage_among_the_images_is_refused(my_images: Path, run_folder: RunFolder) -> None:
     with pytest.raises(ConfigError, match=r"--storage writes to .*taken for classes.* or set --storage elsewhere"):
-        printed(run, RunRequest(own_recipe(), my_images, my_images / "storage"))
+        printed(run_recipe, RunRequest(own_recipe(), my_images, my_images / "storage"))
     assert not (my_images / "storage").exists()
     with pytest.raises(ConfigError, match=r"the tracking database \(MLFLOW_TRACKING_URI\) writes to"):
-        printed(run, RunRequest(own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere"))
+        printed(run_recipe, RunRequest(own_recipe(), run_folder.root, run_folder.root.parent / "elsewhere"))
 
 
 def test_a_sweep_without_unknown_classes_is_refused(my_images: Path, tmp_path: Path) -> None:
@@ -176,7 +178,7 @@ def test_nothing_to_choose_by_needs_an_empty_space() -> None:
 
 def test_a_checkpoint_of_all_classes_does_not_fit_the_proxy(my_images: Path, run_folder: RunFolder) -> None:
     with pytest.raises(ConfigError, match=r"--pretrained got .*any\.pth, and with --data\.num-known 0 a run first"):
-        printed(run, RunRequest(own_recipe(), my_images, run_folder.storage, my_images / "any.pth"))
+        printed(run_recipe, RunRequest(own_recipe(), my_images, run_folder.storage, my_images / "any.pth"))
 
 
 def test_what_cannot_run_two_trainings_says_so() -> None:

@@ -1,4 +1,4 @@
-"""A run of one recipe: its DAG executed, its closing table printed."""
+"""A run of one recipe: its DAG executed, its closing table printed, and where its model is."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def open_run_of(store: Storage, recipe: Recipe, inputs: TrainingInputs, more: Se
     return open_run(store, recipe.name, recipe, inputs, decisive, **shown)
 
 
-def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> dict[str, Any]:
+def run_and_report(inputs: TrainingInputs, session: TrainingSession, last: str = REPORTED) -> dict[str, Any]:
     """The DAG as far as `last`, and the closing table printed; results of `last` and of what the table is made of."""
     targets, recipe = dict.fromkeys(["trials", "evaluated", REPORTED, last]), inputs.recipes[0]
     with mark_run_failed(session):
@@ -52,9 +52,10 @@ def run_stages(inputs: TrainingInputs, session: TrainingSession, last: str) -> d
     return results
 
 
-def finish_run(inputs: TrainingInputs, session: TrainingSession, started: float) -> int:
-    """Run all stages, and say where everything is; the exit code is 1 where a trial failed or tracking was lost."""
-    results = run_stages(inputs, session, REGISTERED)
+def run_and_register(inputs: TrainingInputs, session: TrainingSession, started: float) -> int:
+    """Run the DAG as far as the model, and say where everything is; the exit code is 1 where a trial failed or tracking
+    was lost."""
+    results = run_and_report(inputs, session, REGISTERED)
     if inputs.proxy is not None:
         _say_detection(session, inputs.proxy, inputs.recipes[0])
     if (model := results[REGISTERED]) is not None:
