@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import ray
 import torch
 from digit_folders import write_digits
 from http_servers import server_answering
@@ -24,10 +23,9 @@ from proser_core.data.readers import digits
 from proser_core.errors import DataError, TrackingError
 from proser_core.networks import pretrained
 from proser_core.store.store import Store
-from proser_core.titles import counted
 from tune_spaces import space_info
 
-pytestmark = pytest.mark.usefixtures("last_of_ray")
+pytestmark = pytest.mark.usefixtures("trains_here")
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +33,10 @@ def tracked_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
 
 
-def planned(recipe: Recipe, data_dir: Path | None, folder: Path, weights: Path | None = None) -> tuple[int, str]:
-    return printed(run_recipe, RunRequest(recipe, data_dir, folder / "storage", weights, dry_run=True))
+def planned(
+    recipe: Recipe, data_dir: Path | None, folder: Path, weights: Path | None = None, width: int = 200
+) -> tuple[int, str]:
+    return printed(run_recipe, RunRequest(recipe, data_dir, folder / "storage", weights, dry_run=True), width=width)
 
 
 def test_a_driver_without_a_gpu_says_that_the_clusters_do_not_embed(
@@ -64,18 +64,22 @@ def test_mirrored_images_that_no_training_shows_are_warned_of(tmp_path: Path) ->
         assert ("which a training without flips never shows" in " ".join(text.split())) == warned
 
 
-def test_it_prints_the_plan_and_leaves_nothing(tmp_path: Path) -> None:
+def test_it_prints_the_plan_in_80_columns_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = tiny_recipe()
     elastic = replace(recipe, cluster=replace(recipe.cluster, num_workers=2, min_workers=1))
-    code, text = planned(elastic, None, tmp_path)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    code, out = planned(elastic, None, tmp_path, width=80)
     assert code == 0
-    assert re.search(r"class split +index 0", text)
-    assert re.search(r"a fine-tune +2 workers of 1 CPU", text)
-    assert re.search(r"pretrain +1 to train", text)
-    assert re.search(r"fine-tune +\d+ to train", text)
-    assert re.search(r"time +about \d+:\d\d \(pretraining \d+:\d\d, fine-tune \d+:\d\d, evaluate \d+:\d\d\)", text)
-    cores = min(int(ray.cluster_resources()["CPU"]), torch.get_num_threads())
-    assert re.search(rf"a pretraining +1 worker of {counted(cores, 'CPU')}, 1 at a time", text), "it has idle cores too"
+    table = out.splitlines()[1:]  # after the line on the storage
+    assert max(map(len, table)) <= 80
+    text = " ".join(" ".join(table).split())
+    assert "…" not in text
+    assert "class split index 0" in text
+    assert "a fine-tune 2 workers of 1 CPU" in text
+    assert "pretrain 1 to train" in text
+    assert re.search(r"fine-tune \d+ to train", text)
+    assert re.search(r"time about \d+:\d\d \(pretraining \d+:\d\d, fine-tune \d+:\d\d, evaluate \d+:\d\d\)", text)
+    assert "a pretraining 1 worker of 2 CPUs, 1 at a time" in text, "it has idle cores too"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -141,7 +145,6 @@ def test_a_class_called_unknown_is_refused_before_anything_is_decoded(tmp_path: 
         planned(RECIPES["folder"](), tmp_path / "images", tmp_path)
 
 
-@pytest.mark.slow
 def test_of_images_of_your_own_the_proxy_and_the_refit_are_planned(tmp_path: Path) -> None:
     write_digits(tmp_path / "images", {str(value): value for value in range(4)}, 40)
     own, tiny = RECIPES["folder"](), tiny_recipe()
