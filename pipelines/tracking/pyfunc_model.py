@@ -88,7 +88,7 @@ def _read(path: str, row: int) -> bytes | None:
             return read_content(place)
     except DataError as error:
         raise DataError(f"row {row}: {str(error).replace(str(place), path)}") from error
-    except (OSError, RuntimeError, ValueError) as error:  # too long, a link in a circle, a null character
+    except (OSError, RuntimeError, ValueError) as error:  # a link in a circle, a null character
         raise DataError(
             f"row {row}: `path` is that of no file; give one in the folder that {IMAGE_ROOT} names"
         ) from error

@@ -59,7 +59,7 @@ def _embeddings(recipe: Recipe, task: OpenSetTask, known: Known, progress: Progr
     done, total = 0, sum(map(len, parts.values()))
     threads = torch.get_num_threads()
     side_by_side = threads if device.type == "cpu" else 1
-    forward = partial(_forward, net, task, device)
+    forward = partial(_forward, net, task, next(net.parameters()).device)  # "cuda" is each thread's own current GPU
 
     def forward_waiting(pool: ThreadPoolExecutor) -> None:
         first = list(waiting)[: AT_ONCE * side_by_side]

@@ -24,7 +24,8 @@ STEPS, EPOCHS = 4, 3
 HEAD_EPOCHS = 40
 """Epochs of heads are over in milliseconds: one interruption would be all of a few."""
 EMBEDDED = 32
-"""Images by which the rate of a frozen backbone is measured: as many as it is given at a time."""
+"""Images by which the rate of a frozen backbone is measured, on all threads of torch: somewhat slower than
+`jobs/embedding.py`, which gives each core images of its own (docs/speed.md)."""
 NORMALISATION: Normalisation = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
 

@@ -63,9 +63,11 @@ def run(job: JobFile, out: Path, progress: EpochProgress) -> Outcome:
     with exclusive_storage(store.root, f"python -m proser_core.job, {recipe.name}", made):
         prepared = _prepared(job, store)
         count = TaskSummary.read(prepared.path).counts["train"]
-        finetunes = [with_features(replace(recipe, finetune=each), count).finetune for each in job.finetunes]
-        recipe = with_features(recipe, count)
-        job = replace(job, recipe=recipe, finetunes=tuple(finetunes))
+        decided, finetunes = with_features(recipe, count), job.finetunes
+        if decided.finetune != recipe.finetune:  # a lower rate, of all points alike
+            finetunes = tuple(with_features(replace(recipe, finetune=each), count).finetune for each in finetunes)
+        recipe = decided
+        job = replace(job, recipe=recipe, finetunes=finetunes)
         check_finetunes(recipe, job.finetunes)
         check_batches(recipe, job.finetunes, prepared.path)
         job.save(store.root / JOB_FILE)

@@ -2,10 +2,12 @@
 
 import copy
 import itertools
+import random
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -104,9 +106,15 @@ def _near(given: Tensor, expected: Tensor) -> bool:
 
 def _given_in_training(net: nn.Module, images: Tensor) -> Tensor:
     """What a copy of the network gives in training, with the same draws each time."""
+    python, numpy = random.getstate(), np.random.get_state()
     with torch_restored(images.device):
-        torch.manual_seed(0)
-        return copy.deepcopy(net).train()(images.repeat(2, 1, 1, 1))  # BatchNorm refuses one image of one position
+        for seed in (torch.manual_seed, random.seed, np.random.seed):
+            seed(0)
+        try:
+            return copy.deepcopy(net).train()(images.repeat(2, 1, 1, 1))  # BatchNorm refuses one image of one position
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
 
 
 def _points(stages: nn.Sequential, features: Tensor, above: str = "") -> Iterator[Point]:

@@ -47,8 +47,10 @@ class TestMetrics:
 
 
 def check_settings(class_ids: np.ndarray, split: ClassSplit) -> None:
-    """Raises DataError where there is no test image of the unknown classes of a setting, by the images' classes in the
-    data set's own numbering, int64[N]."""
+    """Raises DataError where there is no test image of a known class, or of the unknown ones of a setting, by the
+    images' classes in the data set's own numbering, int64[N]."""
+    if not np.isin(class_ids, split.known).any():
+        raise DataError("there is no test image of a known class; give some, with unknown ones for each setting")
     for setting in split.settings:
         if not np.isin(class_ids, split.unknown_in(setting)).any():
             raise DataError(
@@ -68,8 +70,6 @@ def evaluate_settings(
     if bad:
         raise DataError(f"{bad} of {len(targets)} test scores are not finite, as they must be; check the test logits")
     is_known = targets < scores.num_known
-    if not is_known.any():
-        raise DataError("there is no test image of a known class; give some, with unknown ones for each setting")
     check_settings(class_ids, split)
     predictions = scores.predictions
     correct = scores.known_predictions[is_known] == targets[is_known]

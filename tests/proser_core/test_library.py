@@ -242,11 +242,16 @@ def test_classes_without_images_are_refused_before_any_training(task: OpenSetTas
     lines = io.StringIO()
     known, twos = task.test.targets < 3, task.train.targets == 2
     train_images, test_images = np.asarray(task.train.images), np.asarray(task.test.images)
-    only_known = replace(
-        task, test=Labelled(test_images[known], task.test.targets[known]), test_classes=task.test_classes[known]
+    only_known, only_unknown = (
+        replace(task, test=Labelled(test_images[rows], task.test.targets[rows]), test_classes=task.test_classes[rows])
+        for rows in (known, ~known)
     )
     no_twos = replace(task, train=Labelled(train_images[~twos], task.train.targets[~twos]))
-    for given, words in ((only_known, "unknown_2 has no image of its unknown"), (no_twos, "no training image of 2;")):
+    for given, words in (
+        (only_known, "unknown_2 has no image of its unknown"),
+        (only_unknown, "no test image of a known class"),
+        (no_twos, "no training image of 2;"),
+    ):
         with pytest.raises(DataError, match=words):
             train(given, RECIPE, progress=EpochProgress(lines))
     assert not lines.getvalue()

@@ -215,6 +215,8 @@ class TestAFolderOfJobs:
                 Image.new("RGB", (9, 9)).save(photos[0])
             assert run_folder(tmp_path, 1, run) == 0
             assert len(ran) == runs
+        shutil.rmtree(tmp_path / "data")
+        assert (run_folder(tmp_path, 1, run), len(ran)) == (0, 2), "images that are gone are not others"
 
     @pytest.mark.slow
     @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])

@@ -1,6 +1,7 @@
 """`closed_set_net_on`: any embedding network, cut where its stages allow it."""
 
 import copy
+import random
 
 import pytest
 import torch
@@ -102,6 +103,19 @@ class DropsInForward(InStages):
         return self.head(nn.functional.dropout(self.pool(self.dropped(self.features(images))), 0.5, self.training))
 
 
+class ScaledAtRandom(nn.Module):
+    """By Python's generator."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features * random.random() if self.training else features
+
+
+class DrawsByPython(InStages):
+    def __init__(self) -> None:
+        super().__init__()
+        self.features.append(ScaledAtRandom())
+
+
 class FreezesInTrain(InStages):
     def train(self, mode: bool = True) -> "FreezesInTrain":
         super().train(mode)
@@ -111,7 +125,12 @@ class FreezesInTrain(InStages):
 
 @pytest.mark.parametrize(
     ("network", "where"),
-    [(InStages(), "after features.0"), (DropsInForward(), "of embeddings"), (FreezesInTrain(), "of embeddings")],
+    [
+        (InStages(), "after features.0"),
+        (DrawsByPython(), "after features.0"),
+        (DropsInForward(), "of embeddings"),
+        (FreezesInTrain(), "of embeddings"),
+    ],
 )
 def test_a_network_that_does_more_in_training_stays_whole(network: nn.Module, where: str) -> None:
     before, drawn = copy.deepcopy(network.state_dict()), torch.get_rng_state()
