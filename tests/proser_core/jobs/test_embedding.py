@@ -1,6 +1,5 @@
 """Frozen features: embeddings are computed once, heads are trained on them, and the classifier takes images."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,14 +68,6 @@ def test_an_image_of_another_task_keeps_its_embedding_where_it_is_normalised_ali
     data = recipe.data if same else replace(recipe.data, normalisation=(0.5,) * 6)
     made = embed_task(replace(recipe, data=data), as_artefact(second, tmp_path / "b"), store, lambda *each: None)
     assert (embedded(second, made.path).train.images.min() > 900) == same
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_an_embedding_is_the_same_bits_whatever_other_tasks_the_storage_holds(recipe, tmp_path, two_threads):

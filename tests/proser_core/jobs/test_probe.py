@@ -1,6 +1,5 @@
 """What a step of a training costs on this machine, as a plan has it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,15 +9,6 @@ from training_jobs import tiny_recipe
 from proser_core.config import to_json
 from proser_core.jobs.probe import measure_step
 from proser_core.networks.nets import add_placeholders, make_closed_set_net
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """Of torch; afterwards there are as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("two_threads")
